@@ -86,7 +86,6 @@ class Hdf5Writer:
     layouts: Mapping[str, Layout]
 
     def __post_init__(self) -> None:
-        self._file: Any = None
         self._groups: OpenGroups
         self._output: Any = None
         self._is_new = False
@@ -113,10 +112,9 @@ class Hdf5Writer:
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, Dataset))
         # exclusive: the second attempt replaces the file of the first one, and no other file is ever replaced
         with OutputFile(self.path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
-            self._file, self._output = file.id, output
-            self._groups = OpenGroups(file.id)
+            self._output, self._groups = output, OpenGroups(file.id)
             planned = [(placed, self._create(placed)) for placed in nodes]
-            root, creation = h5g.open(self._file, b"/"), _link_creation()
+            root, creation = h5g.open(file.id, b"/"), _link_creation()
             for link in self.placement.links:
                 with writing_at(self.placement.main.location, absolute(link.path)), attributes.refusing("this link"):
                     group, name = self._within(link.path)
@@ -373,16 +371,11 @@ class _Target:
     node: Dataset[Attributes]
     dataset: Any
     refer: Callable[[Any], Any]
+    dtype: np.dtype[Any]  # NumPy type of the values
+    memory: Any  # their memory type
     chunks: Index | None = None
     pipeline: CodecPipeline | None = None
     is_kept: bool = False
-    dtype: np.dtype[Any] = field(init=False)  # NumPy type of the values
-    memory: Any = field(init=False)  # their memory type
-
-    def __post_init__(self) -> None:
-        tid = self.dataset.get_type()
-        self.dtype = attributes.numpy_type(tid)
-        self.memory = attributes.memory_type(tid, self.dtype, writing=True)
 
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
         """Return a block of the array in the memory layout of the dataset."""
@@ -481,7 +474,9 @@ class Filler:
                 return None
             return self.refer(references.decode_reference(value), file)
 
-        target = _Target(placed, form, node, dataset, refer)
+        tid = dataset.get_type()
+        values = attributes.numpy_type(tid)
+        target = _Target(placed, form, node, dataset, refer, values, attributes.memory_type(tid, values, writing=True))
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
