@@ -623,9 +623,8 @@ class Request:
             remedy = "Use a name that ends in '.zarr.json'."
             raise UsageError("references are written to one JSON file", store=target, remedy=remedy)
         if is_url(target) and not is_url(source):
-            problem = "references on a server cannot point to a local file"
             remedy = "Upload the HDF5 file first and give its URL, or write the references here and upload both."
-            raise UsageError(problem, store=target, remedy=remedy)
+            raise UsageError("references on a server cannot point to a local file", store=target, remedy=remedy)
         if not is_url(target) and os.path.isdir(target):
             raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
         number = zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)

@@ -177,9 +177,8 @@ def _upgrade(
     """Upgrade a file; without a change, check everything and change nothing."""
     if drop == 3:
         if parsed.state is None and parsed.zarr_format == 3:
-            problem = "the file has Zarr format 3 only"
             remedy = "Make a file of format 2 with `zarrio convert --zarr-format 2`."
-            raise UsageError(problem, store=store.location, remedy=remedy)
+            raise UsageError("the file has Zarr format 3 only", store=store.location, remedy=remedy)
         documents, chunks = from_zarr.keys_of_format_3(store)
         if change is not None:
             # with the commit, so that readers see either format; another program may have deleted it already
@@ -253,9 +252,8 @@ def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options:
     """Add the documents of format 3 to a file of format 2."""
     check_not_lost(store, parsed.hierarchy, parsed.state)
     if parsed.zarr_format == 3 and parsed.state != "alike":
-        problem = "format 2 cannot name the chunks of a file of format 3"
         remedy = "Make a new file with `zarrio convert --zarr-format both`."
-        raise UsageError(problem, store=store.location, remedy=remedy)
+        raise UsageError("format 2 cannot name the chunks of a file of format 3", store=store.location, remedy=remedy)
     if parsed.state == "alike":
         return UpgradeReport(store.location, formats=(2, 3))
     hierarchy = parsed.hierarchy

@@ -70,9 +70,8 @@ def _read_by_hdf5(dataset: Any, index: Index) -> tuple[bytes, int]:
     except (OSError, RuntimeError, ValueError) as error:
         where = {"store": dataset.file.filename, "path": dataset.name}
         lack = resource_failure(error, "read", what=f"the chunk {index}", **where)
-        problem = f"HDF5 cannot read the chunk {index} ({error})"
         remedy = "The HDF5 file is damaged, or has changed since the copy was planned."
-        raise lack or ChunkError(problem, remedy=remedy, **where) from error
+        raise lack or ChunkError(f"HDF5 cannot read the chunk {index} ({error})", remedy=remedy, **where) from error
     return bytes(data), int(mask)
 
 

@@ -172,9 +172,8 @@ def _key_value_store(store: Store, path: str) -> dict[str, Any]:
     if scheme in ("gs", "gcs"):
         return {"driver": "gcs", "bucket": bucket, "path": inside}
     if scheme not in ("s3", "s3a"):
-        problem = "TensorStore cannot access this store"
         remedy = "It reads directories, zip files, http, s3 and gcs. Export the file to one of these."
-        raise UsageError(problem, store=location, remedy=remedy)
+        raise UsageError("TensorStore cannot access this store", store=location, remedy=remedy)
     settings = object_settings(location, store.options) or {}
     spec: dict[str, Any] = {"driver": "s3", "bucket": bucket, "path": inside}
     region = settings.get("region")

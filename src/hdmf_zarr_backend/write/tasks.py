@@ -355,11 +355,10 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
     path = absolute(task.path)
     kind = type(error).__name__
     if kind in _DEATHS or isinstance(error, futures.CancelledError):
-        problem = f"a worker died ({kind}: {error})"
         remedy = "The data written so far are incomplete; run again, with a smaller memory_budget if memory ran out."
-        raise WorkerLostError(problem, path=path, remedy=remedy) from error
-    problem = f"a worker failed ({kind}: {error})"
-    raise WriteError(problem, path=path, remedy="The data written so far are incomplete; run again.") from error
+        raise WorkerLostError(f"a worker died ({kind}: {error})", path=path, remedy=remedy) from error
+    remedy = "The data written so far are incomplete; run again."
+    raise WriteError(f"a worker failed ({kind}: {error})", path=path, remedy=remedy) from error
 
 
 @contextmanager
