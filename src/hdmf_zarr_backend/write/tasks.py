@@ -311,7 +311,7 @@ class Sink(Generic[R]):
         while not futures.wait(waiting, SECONDS if client else None, futures.FIRST_COMPLETED).done:
             _check_paused(client)
         # each future is asked once: between two questions another one may end, and its place in the order be taken
-        ended = [future.done() for future in futures]
+        ended = [future.done() for future, _ in self.running]
         done = list(compress(self.running, ended))
         for future, task in done:
             error = futures.CancelledError() if future.cancelled() else future.exception()
