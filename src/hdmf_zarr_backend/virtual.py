@@ -106,7 +106,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree) -> dict[str, VirtualSource]:
 
 def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str, *, is_file: bool) -> None:
     """Warn of datasets with many bytes in the JSON file, and refuse a JSON that is too large."""
-    sizes = {path: planned_bytes(planned) for path, planned in plan.arrays.items()}
+    sizes = {path: planned_bytes(planned) for path, planned in plan.arrays.items() if path not in staying}
     sizes |= {path: source.inlined for path, source in staying.items()}
     large = sorted(((size, path) for path, size in sizes.items() if size > MUCH_INLINED), reverse=True)
     total = sum(sizes.values())
