@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from multiprocessing import get_context
-from operator import methodcaller
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -298,7 +297,7 @@ class Sink(Generic[R]):
     def submit(self, task: Task[R]) -> None:
         """Give a task to the pool."""
         try:
-            future = self._pool.submit(methodcaller("run"), task)
+            future = self._pool.submit(run_task, task)
         except RuntimeError as error:  # BrokenExecutor, or a pool that was shut down
             _raise(error, task)
         self.running.append((future, task))
@@ -359,6 +358,11 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
         raise WorkerLostError(f"a worker died ({kind}: {error})", path=path, remedy=remedy) from error
     remedy = "The data written so far are incomplete; run again."
     raise WriteError(f"a worker failed ({kind}: {error})", path=path, remedy=remedy) from error
+
+
+def run_task(task: Task[R]) -> R:
+    """Run one task; a function with a name, by which dask shows it, and that every pool can pickle."""
+    return task.run()
 
 
 @contextmanager
