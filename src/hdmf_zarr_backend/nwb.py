@@ -185,13 +185,13 @@ class NWBZarrIO(ZarrIO):
         """
         # pynwb asks each backend whether it can read a file, and shows its warnings
         try:
-            text, parts = _version(parse(open_store(path)).hierarchy.root.attributes)
+            version, _ = _version(parse(open_store(path)).hierarchy.root.attributes)
         except (ZarrBackendError, OSError):
             return False
-        if parts is None:
+        if version is None:
             problem = "states no version of NWB"
-        elif refused_version(text):
-            problem = f"has NWB {parts[0]}, which is too old"
+        elif refused_version(version):
+            problem = f"has NWB {version.strip().removeprefix('NWB-')}, which is too old"
         else:
             return True
         warn(f"the Zarr file {str(path)!r} {problem}")

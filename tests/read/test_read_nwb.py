@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import zarr
 from fsspec.implementations.local import LocalFileSystem
+from hdmf.build import GroupBuilder
 from pynwb import TimeSeries
 from upath import UPath
 
@@ -40,6 +41,7 @@ from hdmf_zarr_backend.hdf5.files import UnreadableHdf5Error
 from hdmf_zarr_backend.nwb import UnsupportedNWBError
 from tests import samples
 from tests.servers import Proxy, WebServer, serving
+from tests.trees import write_builder
 
 SQUARE = np.arange(1_000_000, dtype="i4").reshape(1000, 1000)
 
@@ -200,6 +202,13 @@ def test_what_cannot_be_read(folder, url, tmp_path):
         read_nwb(tmp_path / "other.h5")
     with pytest.raises(NotZarrError, match="this is a part of the Zarr file"):
         read_nwb(folder / "a.nwb.zarr" / "acquisition")
+
+
+@pytest.mark.parametrize("version", ["1.0.6", "NWB-1.0.6"])
+def test_an_old_version_is_named_whole(tmp_path, version):
+    write_builder(tmp_path / "old.zarr", GroupBuilder("root", attributes={"nwb_version": version}))
+    with pytest.warns(UserWarning, match=r"has NWB 1\.0\.6, which is too old"):
+        assert not NWBZarrIO.can_read(tmp_path / "old.zarr")
 
 
 @pytest.mark.parametrize("options", [{"lazy": True}, {"read_options": ReadOptions(missing_chunks="error")}])
