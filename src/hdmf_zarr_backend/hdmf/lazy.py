@@ -202,11 +202,16 @@ class LazyAssembler(Assembler):
         with self.lock:
             if self._is_complete:  # by another thread
                 return
-            groups, units = [""], list[str]()
-            for path in groups:  # it grows
+            groups, units, stack = [""], list[str](), [""]
+            while stack:
+                for path, node in self.members(stack.pop()):
+                    if self.is_open(node):
+                        groups.append(path)
+                        stack.append(path)
+                    else:
+                        units.append(path)
+            for path in groups:
                 self.open_group(path)
-                for member_path, node in self.members(path):
-                    (groups if self.is_open(node) else units).append(member_path)
             self.assemble(units)
             # plain before they are filled, because the properties of an `OpenGroupBuilder` call this method
             for path in groups:
