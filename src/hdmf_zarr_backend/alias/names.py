@@ -209,6 +209,8 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
             yield
         finally:
             self._options = options
+            if self._edited is not None:  # a new file was opened for changes with those of this write
+                self._edited.options = options
 
     @classmethod
     def load_namespaces(  # type: ignore[override] # hdmf-zarr's order of arguments
