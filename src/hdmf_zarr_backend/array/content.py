@@ -343,7 +343,9 @@ class ZarrContent(Mapping[str, NodeContent]):
         return len(self._found)
 
     def __getitem__(self, path: str) -> NodeContent:
-        found = self._found[path]
+        found = self._found.get(path, self._hierarchy.get(path))  # or a node below the copied target of a link
+        if found is None:
+            raise KeyError(path)
         if isinstance(found, LinkContent):
             return found
         with at(self.source, path):
