@@ -93,6 +93,7 @@ class RawChunks:
         self.grid = grid_of(self.shape, self.chunks)
         self.location = str(dataset.file.filename)
         self.name = str(dataset.name)
+        self._part: frozenset[int] | None = None
         self.positions, self.where = _list_chunks(dataset)
         self.file = plain_file(dataset) if not np.any(self.where["offset"] == _NOWHERE) else None
         self._dataset = dataset if self.file is None else None
@@ -112,6 +113,10 @@ class RawChunks:
     def find(self, index: Index) -> StoredChunk | None:
         """Return the position of the chunk at ``index``, None if it is not stored."""
         position = self._position(index)
+        if self._part is not None and position not in self._part:  # it would read as fill values
+            problem = f"the chunk {index} is not in this part of the dataset"
+            remedy = "Read it from the dataset itself."
+            raise UsageError(problem, store=self.location, path=self.name, remedy=remedy)
         row = int(np.searchsorted(self.positions, position))
         if row == len(self.positions) or self.positions[row] != position:
             return None
@@ -145,15 +150,18 @@ class RawChunks:
 
     def part(self, indices: Iterable[Index]) -> RawChunks:
         """Return a copy that contains only the chunks at ``indices``, small enough to be sent with a task."""
-        wanted = np.array(sorted({self._position(index) for index in indices}), np.int64)
+        part = frozenset(self._position(index) for index in indices)
+        if self._part is not None:
+            part &= self._part
+        wanted = np.array(sorted(part), np.int64)
         # not `numpy.isin`, which would sort all positions again for each task
         kept = np.searchsorted(self.positions, wanted)
         is_stored = kept < len(self)
         is_stored[is_stored] = self.positions[kept[is_stored]] == wanted[is_stored]
         kept = kept[is_stored]
-        part = object.__new__(RawChunks)
-        part.__dict__.update(self.__dict__, positions=self.positions[kept], where=self.where[kept])
-        return part
+        chunks = object.__new__(RawChunks)
+        chunks.__dict__.update(self.__dict__, positions=self.positions[kept], where=self.where[kept], _part=part)
+        return chunks
 
     def _position(self, index: Index) -> int:
         position = 0
