@@ -135,8 +135,6 @@ def _named(value: Any) -> str:
 
 
 # ---- failing operations ---------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def failing(folder: Path, step: int, error: BaseException, *, on: bool = False) -> Iterator[list[str]]:
     """Let the change number ``step`` of a local file fail, and all after it if ``on``; give what was asked for.

@@ -81,8 +81,6 @@ def state(place: Any, chunks: int, **options: Any) -> str:
 
 
 # ---- killed ---------------------------------------------------------------------------------------------------------
-
-
 class Steps:
     """Kills this process at the step of a number.
 

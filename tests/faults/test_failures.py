@@ -76,8 +76,6 @@ def test_a_step_that_is_refused_is_told_and_leaves_the_old_file(tmp_path, what, 
 
 
 # ---- errors say what is wrong with a disk ---------------------------------------------------------------------------
-
-
 @EACH
 def test_a_value_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     write(tmp_path / "a.zarr", NEW, CHUNKS)
@@ -115,8 +113,6 @@ def test_a_value_below_a_file_is_refused_by_the_reason_of_the_system(tmp_path: P
 
 
 # ---- a directory that vanishes --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 def test_a_file_that_vanishes_while_it_is_open_for_changes(tmp_path: Path, how: str) -> None:
     """It is not made anew with what has changed, which would look whole."""
@@ -144,8 +140,6 @@ def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path) -> None:
 
 
 # ---- Ctrl-C in a worker ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("executor", [None, 2], ids=["serial", "threads"])
 @pytest.mark.parametrize("before", [False, True], ids=["a new file", "an overwrite"])
 def test_ctrl_c_in_a_worker(tmp_path: Path, executor: Any, before: bool) -> None:

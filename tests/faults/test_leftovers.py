@@ -51,8 +51,6 @@ def deep_folder(path: Path, depth: int) -> None:
 
 
 # ---- deep trees -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("depth", [1_950, 3_000])
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_groups_that_are_nested_too_deep_are_refused_before_anything_is_written(depth, zarr_format, tmp_path):
@@ -91,8 +89,6 @@ def test_a_deep_tree_there_and_back(suffix: str, tmp_path: Path) -> None:
 
 
 # ---- what cannot be removed -----------------------------------------------------------------------------------------
-
-
 _DYING = """
 import os, sys, h5py
 from hdmf.data_utils import DataChunkIterator
@@ -252,8 +248,6 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 # ---- forks ----------------------------------------------------------------------------------------------------------
-
-
 def forking(how: str) -> Iterator[Any]:
     """Yield rows; before the last of them the process is forked, and the child ends as ``how`` says."""
     for row in range(5):
@@ -307,8 +301,6 @@ def test_a_fork_in_a_data_iterator_takes_nothing_away(how: str, mode: str, tmp_p
 
 
 # ---- many links -----------------------------------------------------------------------------------------------------
-
-
 def test_opening_takes_a_time_in_proportion_to_the_links(tmp_path: Path) -> None:
     count = 20_000
     target = tmp_path / "a.zarr"

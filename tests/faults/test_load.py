@@ -79,8 +79,6 @@ def test_two_writers_eight_readers_and_an_appender_for_long(tmp_path: Path) -> N
 
 
 # ---- every order of a reader's and a writer's steps -----------------------------------------------------------------
-
-
 class Overtaken(Mapping[str, bytes]):
     """A file in memory that becomes a later one after some reads of it."""
 

@@ -40,8 +40,6 @@ def _within_minutes() -> Iterator[None]:
 
 
 # ---- nobody is there ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [{}, OF_FSSPEC], ids=["obstore", "fsspec"])
 @pytest.mark.parametrize("server", NOBODY)
 def test_a_server_that_is_not_there_fails_at_once(server: str, options: dict[str, Any]) -> None:
@@ -84,8 +82,6 @@ def test_a_dead_link_in_a_local_file_costs_no_time(server: str, tmp_path: Path) 
 
 
 # ---- somebody is there, who is busy ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("answer", ["status-500", "status-429", "reset", "nothing"])
 @pytest.mark.parametrize("options", [{}, OF_FSSPEC], ids=["obstore", "fsspec"])
 def test_options_say_how_often_a_request_is_sent(answer: str, options: dict[str, Any]) -> None:
@@ -127,7 +123,6 @@ def test_a_busy_server_is_waited_for_about_ten_seconds(options: dict[str, Any]) 
 
 
 # ---- answers that are wrong -----------------------------------------------------------------------------------------
-
 LONG = ("silent", "slow", "endless", "gzip-bomb", "endless-headers")
 """Answers that take a while to be given up."""
 

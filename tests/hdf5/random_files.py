@@ -63,7 +63,6 @@ class RandomFile:
         return int(self._one(0, 0, *ORDERS))
 
     # ---- types ------------------------------------------------------------------------------------------------------
-
     def _number_type(self) -> Any:
         kind = self._one("STD_I", "STD_U", "IEEE_F", "IEEE_F")
         size = self._one(*SIZES[1:]) if kind == "IEEE_F" else self._one(*SIZES)
@@ -160,7 +159,6 @@ class RandomFile:
         return h5t.vlen_create(base if base.get_class() != _COMPLEX else h5t.IEEE_F64BE)  # h5py has no such sequence
 
     # ---- values -----------------------------------------------------------------------------------------------------
-
     def _bytes_of(self, tid: Any) -> bytes:
         form, size = tid.get_class(), tid.get_size()
         if form == h5t.COMPOUND:
@@ -247,7 +245,6 @@ class RandomFile:
         target.write(*where, flat.reshape(shape), memory_of(tid))
 
     # ---- objects ----------------------------------------------------------------------------------------------------
-
     def _name(self) -> bytes:
         self._names += 1
         return f"{self._one(*NAMES)}{self._names}".encode()
@@ -355,7 +352,6 @@ class RandomFile:
             creation.set_fletcher32()
 
     # ---- attributes -------------------------------------------------------------------------------------------------
-
     def _attribute(self, node: Any) -> None:
         makers = [self._plain_type, self._plain_type, self._number_type, self._rich_type, self._sequence_type]
         tid = self._one(*self._committed) if self._committed and self._chance(0.1) else self._one(*makers)()

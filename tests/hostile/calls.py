@@ -214,7 +214,6 @@ def _typed(path: Path) -> None:
 
 
 # ---- names and values -----------------------------------------------------------------------------------------------
-
 NAME = "caf\u00e9"
 ROWS = np.array([(1, 2.5), (3, 4.5)], [("n", ">i2"), ("x", "<f8")])
 MOMENT = datetime.datetime(2024, 2, 29, 12, 34, 56, tzinfo=datetime.UTC)

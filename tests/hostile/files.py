@@ -36,7 +36,6 @@ class HostileFile(NamedTuple):
 
 
 # ---- the whole files ------------------------------------------------------------------------------------------------
-
 SPECIFICATIONS = "specifications/demo/1.0.0"
 _BOX = {
     "neurodata_type_def": "Box", "doc": "a box", "groups": [],
@@ -142,7 +141,6 @@ def shown(value: Any) -> str:
 
 
 # ---- documents ------------------------------------------------------------------------------------------------------
-
 HUGE, HUGER, DIGITS = 2**62, 10**30, 10**4000 - 1
 DEEP = ("[" * 900 + "]" * 900).encode()
 AXES = [1] * 70
@@ -346,7 +344,6 @@ def attributes() -> Iterator[HostileFile]:
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------
-
 _ZEROS = bytes(2**26)
 
 
@@ -418,8 +415,6 @@ def chunks() -> Iterator[HostileFile]:
 
 
 # ---- folders and places ---------------------------------------------------------------------------------------------
-
-
 _LINKED = {"up": "..", "dangling": "gone", "outside": "../outside/secret"}
 
 

@@ -60,8 +60,6 @@ def look(files: Files | Path) -> tuple[str, set[str]]:
 
 
 # ---- chunks that state another length --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("codec", [
     numcodecs.Blosc("lz4"), numcodecs.Blosc("zstd"), numcodecs.LZ4(), numcodecs.Zstd(),
     numcodecs.Zlib(), numcodecs.Shuffle(4), numcodecs.Fletcher32(), False,
@@ -272,7 +270,6 @@ def test_versions_that_are_no_numbers(tmp_path, version, zarr_format):
 
 
 # ---- what is printed ------------------------------------------------------------------------------------------------
-
 MARKS = ["\x1b]0;owned\x07", "\x1b[31mred", "\x9b31mred", "\u202eevil", "a\rb", "x\nno damage found", "\x08\x08",
          "\x7f", "\x85", "\u2028", "\u2066i", "\x1b[2K"]  # fmt: skip
 
@@ -506,7 +503,6 @@ def test_a_type_of_hdf5_that_is_nested_too_deep(tmp_path):
 
 
 # ---- chunks that are gone, or were never there ----------------------------------------------------------------------
-
 TARGETS = pytest.mark.parametrize(("target", "options"), [("a.h5", {}), ("a.zarr", {"zarr_format": 3})])
 FILL = ReadOptions(missing_chunks="fill")
 

@@ -60,7 +60,6 @@ class Operations:
         self.is_done = False
 
     # ---- operations -------------------------------------------------------------------------------------------------
-
     def check_alive(self) -> None:
         """Raise `Killed` if the process has died."""
         if self.is_dead:
@@ -101,7 +100,6 @@ class Operations:
         os.getpid = lambda: answer
 
     # ---- afterwards -------------------------------------------------------------------------------------------------
-
     def note_lock(self, lock: Any) -> None:
         """Record a lock that the process may hold when it dies."""
         self._locks.append(lock)

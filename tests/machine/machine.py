@@ -225,7 +225,6 @@ class FileMachine(RuleBasedStateMachine):
         self._number = 0
 
     # ---- what a reader sees -----------------------------------------------------------------------------------------
-
     @invariant()
     def readers_see_a_state(self) -> None:
         """Compare what readers find with the states that they may see, after each step."""
@@ -287,7 +286,6 @@ class FileMachine(RuleBasedStateMachine):
         self.setup.remove(self.place)
 
     # ---- a new file -------------------------------------------------------------------------------------------------
-
     @precondition(lambda self: self.session is None)
     @rule(fault=_faults)
     def write(self, fault: Fault | None) -> None:
@@ -365,7 +363,6 @@ class FileMachine(RuleBasedStateMachine):
         self._settle(states, can_be_nothing=False)
 
     # ---- a writer ---------------------------------------------------------------------------------------------------
-
     def _can_open(self) -> bool:
         return self.session is None and self.torn is None and self.model is not None
 
@@ -493,7 +490,6 @@ class FileMachine(RuleBasedStateMachine):
         return operations if told and operations.happened else None
 
     # ---- after a failure --------------------------------------------------------------------------------------------
-
     @precondition(lambda self: self.session is None and self.torn is not None)
     @rule(by_opening=st.booleans(), fault=_faults)
     def recover(self, by_opening: bool, fault: Fault | None) -> None:
@@ -550,7 +546,6 @@ class FileMachine(RuleBasedStateMachine):
             raise self._diverged(f"verify finds {problems}")
 
     # ---- the complete file ------------------------------------------------------------------------------------------
-
     def _is_new(self) -> bool:
         """Return whether the file is whole, and is not the one that was converted last."""
         return self._can_open() and self.model is not self._converted
@@ -624,7 +619,6 @@ class FileMachine(RuleBasedStateMachine):
             self.torn = Torn([self.model], Loose(), finish, may_be_incomplete=False)
 
     # ---- changes ----------------------------------------------------------------------------------------------------
-
     def _next(self) -> int:
         self._number += 1
         return self._number

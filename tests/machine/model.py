@@ -114,8 +114,6 @@ def _said(node: Node) -> Any:
 
 
 # ---- builders -------------------------------------------------------------------------------------------------------
-
-
 def builder_at(root: GroupBuilder, path: str) -> Any:
     """Return the builder of a node; of a link, the link."""
     here: Any = root
@@ -170,8 +168,6 @@ def encoded(root: GroupBuilder, value: Any) -> Any:
 
 
 # ---- what is read ---------------------------------------------------------------------------------------------------
-
-
 def content_of(root: GroupBuilder) -> Content:
     """Return what the builders that were read from a file say, in the form of `Model.content`."""
     results: Content = {}

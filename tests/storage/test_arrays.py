@@ -60,9 +60,8 @@ def texts(draw: st.DrawFn) -> Any:
 
 INTEGERS = raw_arrays(st.just(np.dtype("<i4")), shapes(most=4))
 
+
 # ---- reading --------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=100)
 @given(chunked(INTEGERS | raw_arrays(NUMBERS | structured(NUMBERS), shapes(longest=4))), st.sampled_from([2, 3]))
 def test_selections_are_those_of_numpy(case, zarr_format):
@@ -117,8 +116,6 @@ def test_masks_of_the_whole_shape_are_those_of_numpy(seed):
 
 
 # ---- keys that select nothing ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("key", "shape"), [(10, (10,)), (0, (0,)), ((0, 7), (3, 5)), ((1, 2), (5,)), ((1, 2, 3), (4, 5))]
 )
@@ -205,8 +202,6 @@ def test_copies_read_for_themselves(tmp_path):
 
 
 # ---- changing -------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Step:
     """What is done to the array: ``append``, ``assign``, ``resize`` or ``reopen``."""
@@ -395,7 +390,6 @@ def test_values_are_spread_as_numpy_spreads_them(key, value):
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
-
 ROW = np.dtype([("a", "i4"), ("b", "f8", (2,))])
 REORDERED = np.dtype([("b", "f8", (2,)), ("a", "i4")])
 

@@ -56,8 +56,6 @@ def dead_process() -> int:
 
 
 # ---- who comes second -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("second", WRITING)
 @pytest.mark.parametrize("first", WRITING)
 def test_the_second_writer_is_told_who_came_first(store: StoreKind, first: str, second: str) -> None:
@@ -142,8 +140,6 @@ def test_names_that_are_as_long_as_can_be(tmp_path: Path) -> None:
 
 
 # ---- how a lock ends ------------------------------------------------------------------------------------------------
-
-
 def test_closing_twice_does_no_harm(tmp_path: Path) -> None:
     write(tmp_path / "a.zarr")
     io = ZarrIO(tmp_path / "a.zarr", "r+")
@@ -265,8 +261,6 @@ def test_a_fork_writes_nothing_and_keeps_nothing(tmp_path: Path) -> None:
 
 
 # ---- locks that cannot be had, and locks that are broken ------------------------------------------------------------
-
-
 @pytest.fixture
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     fcntl = pytest.importorskip("fcntl", reason="this system has no flock")

@@ -35,8 +35,6 @@ START = b"\x80\3"  # of a pickle of protocol 3
 
 
 # --- stand-ins for hdmf-zarr and for the stock unpickler --------------------------------------------------------------
-
-
 class ZarrReference(dict):  # type: ignore[type-arg]
     """Pickles under the name and in the form of hdmf-zarr's class."""
 
@@ -185,7 +183,6 @@ def test_forms_of_a_reference() -> None:
 
 
 # --- what Python and NumPy pickle -----------------------------------------------------------------------------------
-
 _plain = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.integers(-(2**200), 2**200)
 )
@@ -297,8 +294,6 @@ def test_any_buffer() -> None:
 
 
 # --- attacks: code ----------------------------------------------------------------------------------------------------
-
-
 def text(value: str) -> bytes:
     raw = value.encode()
     return b"X" + struct.pack("<I", len(raw)) + raw
@@ -413,7 +408,6 @@ def test_other_names_are_refused_and_shown(name: tuple[str, str]) -> None:
 
 
 # --- attacks: crashes, memory, time -----------------------------------------------------------------------------------
-
 DEEP = 100_000
 RECONSTRUCT = glob("numpy.core.multiarray", "_reconstruct")
 NDARRAY = glob("numpy", "ndarray")
@@ -663,7 +657,6 @@ def test_an_error_travels_between_processes() -> None:
 
 
 # --- random changes ---------------------------------------------------------------------------------------------------
-
 _SEEDS = [chunk(name) for name in CHUNKS]
 _PARTS = [b"h%c" % i for i in range(30)] + [b"K%c" % i for i in (0, 1, 2, 8)]
 _PARTS += [bytes([code]) for code in b".(])}NJKIeatudsqrhjgcRbpXCBlGFLV\x81\x85\x86\x87\x88\x89\x8a\x8c\x93\x94"]

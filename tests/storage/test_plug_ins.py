@@ -124,8 +124,6 @@ def change_codec(path: Path, **changes: Any) -> None:
 
 
 # ---- what is done with a file ---------------------------------------------------------------------------------------
-
-
 @both_formats
 def test_it_is_written_and_read(place, zarr_format):
     data = samples.read_zarr(place).acquisition["recording"].data
@@ -270,7 +268,6 @@ def test_flac(tmp_path, zarr_format):
 
 
 # ---- an installed package -------------------------------------------------------------------------------------------
-
 _INSTALLED = """
 import zlib
 import numpy as np
@@ -323,8 +320,6 @@ def test_a_package_that_cannot_be_imported_is_named(place, install):
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
-
-
 @both_formats
 def test_limits_forbid_them(place, tmp_path, zarr_format):
     limits = Limits(plug_in_codecs=False)

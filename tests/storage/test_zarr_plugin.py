@@ -35,8 +35,6 @@ _ZARR = tuple(int(part) for part in zarr.__version__.split(".")[:2])
 
 
 # --- making stores --------------------------------------------------------------------------------------------------
-
-
 def _object(values: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     array = np.empty(shape, dtype=object)
     for index in np.ndindex(shape):
@@ -127,7 +125,6 @@ def ours(tmp_path: Path) -> Path:
 
 
 # --- other interpreters ---------------------------------------------------------------------------------------------
-
 _HIDE_ENTRY_POINTS = """
 import importlib.metadata as _metadata
 _others = _metadata.EntryPoints(
@@ -191,8 +188,6 @@ def _plain(value: Any) -> Any:
 
 
 # --- layer one: our own files ---------------------------------------------------------------------------------------
-
-
 def test_the_project_declares_what_zarr_looks_for() -> None:
     for group, name, kind in (
         ("zarr.data_type", "hdmf_zarr_backend.json2", plugin.JSON2ObjectDType),
@@ -300,8 +295,6 @@ def test_the_type_is_of_format_2_only() -> None:
 
 
 # --- layer two: older files, in this process ------------------------------------------------------------------------
-
-
 @pytest.fixture
 def legacy() -> Iterator[None]:
     older.enable_legacy_files()
@@ -466,8 +459,6 @@ def test_the_switch_leaves_what_others_replaced_since(legacy: None, monkeypatch:
 
 
 # --- nothing ever runs what a file names ----------------------------------------------------------------------------
-
-
 class _Attack:
     """A pickle of this touches a file when it is unpickled the usual way."""
 

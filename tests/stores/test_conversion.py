@@ -59,8 +59,6 @@ def test_the_command_line(s3, tmp_path, capsys):
 
 
 # ---- an HDF5 file at a URL ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def recording(web) -> Path:
     """An HDF5 file behind a web server, with contiguous data, and chunks that are joined, raw or decoded."""

@@ -68,8 +68,6 @@ def reading(place: Any, options: dict[str, Any] | None = None) -> Iterator[Any]:
 
 
 # ---- budgets --------------------------------------------------------------------------------------------------------
-
-
 def test_requests_to_open_and_read(web, s3, zarr_format):
     """One to a file whose format is given, two if it is not, or is the other one; whatever the file holds."""
     samples.write_zarr(web.folder / "a.zarr", nwbfile_of(40), zarr_format=zarr_format)
@@ -191,8 +189,6 @@ def test_what_commits_a_file_is_put_last(s3, zarr_format, first, last):
 
 
 # ---- what cannot be -------------------------------------------------------------------------------------------------
-
-
 def test_no_consolidated_document_and_no_listing(web):
     trees.write_builder(
         web.folder / "a.zarr", trees.root(note="x"), write_options=WriteOptions(consolidate_metadata=False)
@@ -209,8 +205,6 @@ def test_specifications_are_found_without_a_listing(web):
 
 
 # ---- servers that do wrong ------------------------------------------------------------------------------------------
-
-
 def sometimes(fault: str, *, one_in: int) -> Any:
     """Return what goes wrong for one request in so many, and not again when it is sent again."""
     asked: set[tuple[str, str]] = set()
@@ -377,8 +371,6 @@ def test_a_file_that_was_hidden_when_its_documents_were_requested_is_read(tmp_pa
 
 
 # ---- writes that do not come to their end ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", ["quick_options", "s3fs_options"])
 def test_a_failed_write_is_told_when_all_is_quiet(s3, options):
     chosen = getattr(s3, options)
@@ -414,8 +406,6 @@ def test_a_server_that_dies_while_it_is_written_to(s3):
 
 
 # ---- TLS ------------------------------------------------------------------------------------------------------------
-
-
 def certificate(path: Path) -> Path:
     """Write a certificate for this machine, with its key, that nobody has signed."""
     from cryptography import x509
@@ -458,8 +448,6 @@ def test_a_certificate_that_nobody_has_signed_is_refused(secure, web):
 
 
 # ---- other schemes --------------------------------------------------------------------------------------------------
-
-
 class _Bucket(MemoryFileSystem):
     """What stands in for the library of a cloud: its scheme, and its bucket in the path."""
 

@@ -170,8 +170,6 @@ def test_keys_travel(store, filled):
 
 
 # ---- neighbours -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("place", "other", "passed_on"),
     [
@@ -207,8 +205,6 @@ def test_files_without_an_address_are_nobodys_neighbours(tmp_path):
 
 
 # ---- many at once ---------------------------------------------------------------------------------------------------
-
-
 def test_an_error_comes_out_when_what_was_begun_has_ended():
     both, ended = threading.Barrier(2), threading.Event()
 
@@ -337,8 +333,6 @@ def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
 
 
 # ---- places that are named in other words, and those that are none ---------------------------------------------------
-
-
 def _dir_mapper(folder: Path) -> Any:
     return DirFileSystem(str(folder), fsspec.filesystem("file")).get_mapper("in/a.zarr")
 

@@ -206,8 +206,6 @@ def test_processes(store):
 
 
 # ---- links and references -------------------------------------------------------------------------------------------
-
-
 def linked_pair(store: StoreKind, zarr_format: Literal[2, 3] = 2) -> None:
     """Write two files, the second with links and references to the first."""
     first = samples.plain_nwbfile("first")
@@ -293,8 +291,6 @@ def test_from_one_kind_of_store_to_another(s3, tmp_path):
 
 
 # ---- export between all of them -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("store", "target"),
     [*((kind, target) for kind in ALL_KINDS for target in ("local", "s3")), ("local", "zip"), ("s3", "memory")],
@@ -330,8 +326,6 @@ def test_no_file_is_exported_onto_itself(store):
 
 
 # ---- what is special about one --------------------------------------------------------------------------------------
-
-
 def test_a_zip_file_has_each_key_once_and_is_the_same_each_time(tmp_path):
     for name in ("a.zip", "b.zip"):
         trees.write_builder(

@@ -325,7 +325,6 @@ def test_the_writer_of_an_existing_file_recovers_it():
 
 
 # ---- new files ------------------------------------------------------------------------------------------------------
-
 NEW = {".zattrs": b"{}", ".zgroup": b"new", ".zmetadata": b"new", "zarr.json": b"new 3", "x/0": b"1", "x/.zarray": b"y"}
 WRITING = {".zattrs": b"writing", ".zgroup": b"new", ".zmetadata": None, "zarr.json": None}
 
@@ -394,7 +393,6 @@ def test_a_new_local_file_is_renamed_and_its_parts_go_if_it_is_not_committed(tmp
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
-
 HOLDER = {"host": "host", "pid": 7, "since": "noon"}
 
 

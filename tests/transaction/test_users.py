@@ -135,8 +135,6 @@ def _seen(place: Memory, values: State, number: int | None, before: State, after
 
 
 # ---- users ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def files() -> dict[Any, State]:
     made = {}
@@ -355,8 +353,6 @@ def test_other_changes_on_a_server(files, cell):
 
 
 # ---- new files ------------------------------------------------------------------------------------------------------
-
-
 def tree_of(value: int) -> Any:
     """Return the builders of a file in which everything is ``value``."""
     numbers = ZarrDataIO(np.full((8, 3), value, "i2"), chunks=(4, 3))
@@ -436,7 +432,6 @@ def test_a_conversion_that_is_resumed(folder, number, is_over, exchanges):
 
 
 # ---- operations that fail -------------------------------------------------------------------------------------------
-
 FAILED = (Killed, StoreError, KeyboardInterrupt)
 KIND = pytest.mark.parametrize("kind", KINDS)
 
@@ -644,8 +639,6 @@ def test_a_warning_that_format_3_is_out_of_date_says_that_it_could_not_be_undone
 
 
 # ---- all steps ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_all_steps():
     command = [sys.executable, "-m", "tests.transaction"]
@@ -656,8 +649,6 @@ def test_all_steps():
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
-
-
 class Far(Steps):
     """A store whose requests are slow, and should run together."""
 

@@ -767,8 +767,6 @@ def test_the_command_line(path, capsys):
 
 
 # ---- copies of containers of other files ----------------------------------------------------------------------------
-
-
 def session(nwbfile: Any) -> Any:
     """Add what a probe's file has beside its tables: a series of its electrodes, and one with the timestamps of it."""
     electrodes = nwbfile.create_electrode_table_region([1, 3], "two")
@@ -981,8 +979,6 @@ def test_a_subject_whose_age_has_no_reference_is_edited(tmp_path, zarr_format):
 
 
 # ---- rows of tables -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("rows", [[1], slice(-2, -1), [False, True, False], np.array([1])], ids=repr)
 def test_rows_are_removed_with_all_that_belongs_to_them(path, rows):
     with NWBZarrIO(path, "r+") as io:
@@ -1104,8 +1100,6 @@ def test_what_was_added_in_this_session_does_not_grow_in_memory_only(tmp_path, g
 
 
 # ---- tables whose columns are changed one by one --------------------------------------------------------------------
-
-
 def _cut_all(nwbfile):
     for column in ("tags_index", "electrodes_index", "spike_times_index"):
         nwbfile.units[column].data.resize((2,))

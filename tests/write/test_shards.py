@@ -77,8 +77,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ---- readers -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", sorted(DATASETS))
 def test_we_read_it(made, name):
     assert np.array_equal(values_of(made)[name], np.asarray(DATASETS[name][0]))
@@ -119,8 +117,6 @@ def test_verify_finds_nothing(made):
 
 
 # ---- stored shards ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("executor", ["threads", 2, "processes"])
 def test_parallel_writes_the_same_bytes(tmp_path, executor):
     data = np.random.default_rng(1).normal(size=(6000, 40)).astype("<f8")
@@ -148,8 +144,6 @@ def test_a_store_that_takes_complete_values_only():
 
 
 # ---- iterators -----------------------------------------------------------------------------------------------------
-
-
 def blocks(data: Any, size: tuple[int, int], *, order: int = 0) -> Blocks:
     rows, columns = (range(0, n, step) for n, step in zip(data.shape, size, strict=True))
     places = [(slice(r, min(r + size[0], data.shape[0])), slice(c, min(c + size[1], data.shape[1])))
@@ -219,8 +213,6 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
 
 
 # ---- options -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -287,8 +279,6 @@ def test_chosen_shards_are_multiples_and_bounded(axes, target):
 
 
 # ---- from other files ----------------------------------------------------------------------------------------------
-
-
 def test_export_keeps_shards_and_copies_chunks_as_they_are(tmp_path, made, monkeypatch):
     monkeypatch.setattr(ZarrSource, "read", lambda *args: pytest.fail("a chunk was decoded"))
     with ZarrIO(made, "r", manager=get_manager()) as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=3) as out:

@@ -145,8 +145,6 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
 
 
 # ---- two writers, each of which found nothing there -----------------------------------------------------------------
-
-
 @EXCHANGES
 @pytest.mark.usefixtures("two_renames")
 @pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "broken link"])
@@ -201,8 +199,6 @@ def test_a_file_that_is_being_written_has_a_name_that_shows_it(tmp_path):
 
 
 # ---- what writers that died have left -------------------------------------------------------------------------------
-
-
 def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tmp_path):
     target = make(tmp_path / "a.zarr")
     make(Path(partial_path(str(target))))
@@ -243,8 +239,6 @@ def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tm
 
 
 # ---- on the disk itself ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def synced(monkeypatch):
     """The calls that flush the disk, in order, with the renames between."""
@@ -320,8 +314,6 @@ def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path,
 
 
 # ---- a file in memory, or on a server, is replaced where it is -------------------------------------------------------
-
-
 @pytest.mark.parametrize("new", [2, 3, "both"])
 @pytest.mark.parametrize("old", [2, 3, "both"])
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.FormatsDifferWarning")  # of a file that is replaced

@@ -43,8 +43,6 @@ def stats(path: Path) -> dict[str, tuple[int, int, int]]:
 
 
 # ---- kept files ----------------------------------------------------------------------------------------------------
-
-
 def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
     before, old = stats(path), parse(LocalStore(str(path))).hierarchy
@@ -146,8 +144,6 @@ def test_the_attributes_of_nczarr_are_left_out(tmp_path):
 
 
 # ---- where it is not done -------------------------------------------------------------------------------------------
-
-
 def test_a_file_of_format_3_stays_as_it_is(tmp_path):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=3)
     before = stats(path)
@@ -189,8 +185,6 @@ def test_a_file_that_is_open_for_writing_is_refused(tmp_path):
 
 
 # ---- whatever happens -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def small() -> dict[str, bytes]:
     return seeds.written(2)
@@ -243,8 +237,6 @@ def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
 
 
 # ---- other stores, and the command line -----------------------------------------------------------------------------
-
-
 def test_in_a_bucket(s3, tmp_path):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
     with ZarrIO(path) as source, ZarrIO(f"s3://{s3.bucket}/a.nwb.zarr", "w", storage_options=s3.options) as io:
@@ -273,8 +265,6 @@ def test_on_the_command_line(tmp_path, capsys):
 
 
 # ---- what an upgrade would do ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("zarr_format", "options"),
     [(2, {}), (2, {"keep": True}), (2, {"chunk_key_encoding": "v2"}), ("both", {}), ("both", {"keep": True}),
