@@ -10,7 +10,6 @@ from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, UsageError
@@ -26,11 +25,6 @@ from tests import trees
 from tests.places import put, stored_files
 from tests.transaction.steps import State, Steps, states
 
-FAILURES = pytest.mark.parametrize(
-    "failure",
-    [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), ValueError("wrong")],
-    ids=["full", "stopped", "wrong"],
-)
 EXCHANGES = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
 
 
@@ -63,17 +57,14 @@ def make(path: Path, text: bytes = b"old") -> Path:
 def test_whatever_is_there_is_replaced(tmp_path, kind):
     """But for a link, which is followed: `tests/test_existing_targets.py`."""
     target = tmp_path / "a.zarr"
-    if kind == "file":
-        target.write_bytes(b"old")
-    else:
-        target.mkdir()
+    target.write_bytes(b"old") if kind == "file" else target.mkdir()
     with staged(str(target)) as keys:
         put(keys, ".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-@FAILURES
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), ValueError("wrong")], ids=repr)
 @pytest.mark.parametrize("existing", [True, False])
 def test_a_write_that_fails_leaves_nothing_and_the_old_one(tmp_path, failure, existing):
     target = tmp_path / "new" / "sub" / "a.zarr"
@@ -117,13 +108,6 @@ def test_the_exchange_is_one_step(tmp_path):
         store_files._renameat2(str(one), str(tmp_path / "nowhere"), store_files._EXCHANGE)
 
 
-def test_names_may_be_as_long_as_the_system_allows(tmp_path):
-    target = tmp_path / ("é" * 124 + ".zarr")
-    with staged(str(target)) as keys:
-        put(keys, ".zgroup", b"{}")
-    assert os.listdir(tmp_path) == [target.name]
-
-
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EPERM])
 def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, code):
     class Library:
@@ -150,19 +134,14 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
 @pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "broken link"])
 def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
     target = tmp_path / "a.zarr"
+    making = {"folder": lambda: make(target, b"first"), "file": lambda: target.write_bytes(b"first"),
+              "empty folder": target.mkdir, "broken link": lambda: target.symlink_to(tmp_path / "nowhere")}  # fmt: skip
     with (
         pytest.raises(StoreExistsError, match="another file was created there"),
         staged(str(target), exclusive=True) as keys,
     ):
         put(keys, ".zgroup", b"second")
-        if kind == "folder":
-            make(target, b"first")
-        elif kind == "file":
-            target.write_bytes(b"first")
-        elif kind == "empty folder":
-            target.mkdir()
-        else:
-            target.symlink_to(tmp_path / "nowhere")
+        making[kind]()
     expected = {"folder": {"a.zarr/.zgroup": b"first"}, "file": {"a.zarr": b"first"}}
     assert stored_files(tmp_path) == expected.get(kind, {})
     assert os.listdir(tmp_path) == ["a.zarr"]
@@ -185,17 +164,21 @@ def test_an_io_that_found_nothing_keeps_what_another_program_has_written_since(t
     with ZarrIO(path, mode) as io:
         make(path, b'{"zarr_format": 2}')
         with pytest.raises(StoreExistsError, match="another file was created there"):
-            io.write_builder(GroupBuilder("root", attributes={"by": "us"}))
+            io.write_builder(trees.root(by="us"))
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b'{"zarr_format": 2}'}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_a_file_that_is_being_written_has_a_name_that_shows_it(tmp_path):
-    with staged(str(tmp_path / "a.zarr")) as keys:
+@pytest.mark.parametrize("stem", ["a", "é" * 124], ids=["short", "as long as the system allows"])
+def test_a_file_that_is_being_written_has_a_name_that_shows_it(tmp_path, stem):
+    target = tmp_path / f"{stem}.zarr"
+    with staged(str(target)) as keys:
+        put(keys, ".zgroup", b"{}")
         name = os.path.basename(keys.root)
-        assert name.startswith(".a.zarr.")
+        assert name.startswith(f".{stem[:20]}")
         assert name.endswith(".partial")
-        assert sorted(os.listdir(tmp_path)) == sorted([name, ".a.zarr.lock"])
+        assert sorted(os.listdir(tmp_path)) == sorted([name, os.path.basename(lock_path(str(target)))])
+    assert os.listdir(tmp_path) == [target.name]
 
 
 # ---- what writers that died have left -------------------------------------------------------------------------------
@@ -231,7 +214,6 @@ def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
 
 def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tmp_path, monkeypatch):
     target = make(tmp_path / "a.zarr")
-
     monkeypatch.setattr(store_files, "remove", Mock(side_effect=OSError(errno.EACCES, "no")))
     with pytest.warns(UserWarning, match="could not be deleted"), staged(str(target)) as keys:
         put(keys, ".zgroup", b"new")
@@ -256,25 +238,22 @@ def synced(monkeypatch):
 @pytest.mark.parametrize("name", ["a.zarr", "a.zarr.zip"])
 @pytest.mark.parametrize("way", ["write", "export", "convert"])
 def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, name, way):
-    root = GroupBuilder("root", datasets={"x": DatasetBuilder("x", np.arange(30))}, attributes={"object_id": "1"})
+    root = trees.root(trees.dataset("x", np.arange(30)), object_id="1")
     (tmp_path / "to").mkdir()
-    path = tmp_path / "to" / name
+    path, options = tmp_path / "to" / name, WriteOptions(durable=True)
     trees.write_builder(tmp_path / "source.zarr", root)
     assert {call for call, _ in synced} == {"moved"}
     synced.clear()
     if way == "convert":
-        convert(tmp_path / "source.zarr", tmp_path / "a.h5", check=False, write_options=WriteOptions(durable=True))
+        convert(tmp_path / "source.zarr", tmp_path / "a.h5", check=False, write_options=options)
         assert [call for call, _ in synced] == ["sync_files", "moved", "sync_folder"]
         synced.clear()
-        convert(tmp_path / "a.h5", path, check=False, write_options=WriteOptions(durable=True))
+        convert(tmp_path / "a.h5", path, check=False, write_options=options)
     elif way == "export":
-        with (
-            ZarrIO(tmp_path / "source.zarr") as source,
-            ZarrIO(path, "w", write_options=WriteOptions(durable=True)) as io,
-        ):
+        with ZarrIO(tmp_path / "source.zarr") as source, ZarrIO(path, "w", write_options=options) as io:
             io.export(source)
     else:
-        trees.write_builder(path, root, write_options=WriteOptions(durable=True))
+        trees.write_builder(path, root, write_options=options)
     calls = [call for call, _ in synced if call != "moved"]
     assert calls == ["sync_files", "sync_folder"]
     assert synced[0][1].endswith(".partial")
@@ -282,10 +261,10 @@ def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, n
 
 
 def test_a_durable_append_is_on_the_disk_before_it_is_committed_and_after(tmp_path, synced):
-    trees.write_builder(tmp_path / "a.zarr", GroupBuilder("root"))
+    trees.write_builder(tmp_path / "a.zarr", trees.root())
     synced.clear()
     with trees.edit_builder(tmp_path / "a.zarr", write_options=WriteOptions(durable=True)) as builder:
-        builder.set_dataset(DatasetBuilder("x", np.arange(30)))
+        builder.set_dataset(trees.dataset("x", np.arange(30)))
     # after the record, before the commit, after it, and before the last record of the journal is deleted
     assert synced == [("sync_files", "a.zarr")] * 4
 
@@ -306,7 +285,6 @@ def test_the_disk_is_flushed(tmp_path, monkeypatch):
 
 def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path, monkeypatch):
     target = make(tmp_path / "a.zarr")
-
     monkeypatch.setattr(store_files, "sync_files", Mock(side_effect=OSError(errno.EIO, os.strerror(errno.EIO))))
     with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
         put(keys, ".zgroup", b"new")
