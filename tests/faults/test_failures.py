@@ -94,6 +94,7 @@ def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
     store = LocalStore(str(tmp_path / "a.zarr"))
     with pytest.raises(OSError, match="of the user") as caught, streaming(store, "a/c/0") as write_piece:
         write_piece(b"1")
+        assert store.get("a/c/0") is None
         raise OSError("of the user")
     assert not isinstance(caught.value, ZarrBackendError)
 

@@ -20,10 +20,9 @@ from hdmf_zarr_backend.array.shards import chunks_in_shard, shard_grid, shard_na
 from hdmf_zarr_backend.check.verify import verify
 from hdmf_zarr_backend.encoding.layout import SHARD_BYTES, Sharding, shards_by_bytes
 from hdmf_zarr_backend.encoding.zarr3 import NEW_KEYS
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.nodes import Dataset, Shards, StoredArray
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.iterators import GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, give_shards
@@ -31,7 +30,7 @@ from hdmf_zarr_backend.write.sources import ZarrSource
 from tests.blocks import Blocks
 from tests.keystores import DictStore
 from tests.options import arguments
-from tests.places import stored_files, streaming
+from tests.places import stored_files
 from tests.trees import write_builder
 
 NUMBERS = np.arange(101 * 7, dtype="<f4").reshape(101, 7)
@@ -66,9 +65,21 @@ def sharded(path: Any, **options: Any) -> Any:
     return written(path, {name: ZarrDataIO(data, **how) for name, (data, how) in DATASETS.items()}, **options)
 
 
+def exported(source: Path, target: Path, **options: Any) -> Path:
+    options = {"zarr_format": 3, **options}
+    with ZarrIO(source, "r", manager=get_manager()) as io, ZarrIO(target, "w", **options) as out:
+        out.export(io, write_args={"link_data": False})
+    return target
+
+
 def values_of(path: Any) -> dict[str, Any]:
     with ZarrIO(path, "r", manager=get_manager()) as io:
         return {name: np.asarray(found.data[()]) for name, found in io.read_builder().datasets.items()}
+
+
+def assert_whole(values: dict[str, Any]) -> None:
+    for name, (data, _) in DATASETS.items():
+        assert np.array_equal(values[name], np.asarray(data)), name
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +88,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ---- readers -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", sorted(DATASETS))
-def test_we_read_it(made, name):
-    assert np.array_equal(values_of(made)[name], np.asarray(DATASETS[name][0]))
+def test_we_read_it_and_verify_finds_nothing(made):
+    assert_whole(values_of(made))
+    assert [str(problem) for problem in verify(made, level="chunks").problems] == []
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -111,11 +122,6 @@ def test_references_lie_in_shards(tmp_path):
         assert [found.name for found in io.read_builder()["r"].data[:]] == ["target"] * 20
 
 
-def test_verify_finds_nothing(made):
-    report = verify(made, level="chunks")
-    assert [str(problem) for problem in report.problems] == []
-
-
 # ---- stored shards ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("executor", ["threads", 2, "processes"])
 def test_parallel_writes_the_same_bytes(tmp_path, executor):
@@ -125,22 +131,14 @@ def test_parallel_writes_the_same_bytes(tmp_path, executor):
     parallel = written(tmp_path / "b.zarr", {"d": ZarrDataIO(data, **how)}, executor=executor)
     assert stored_files(serial / "d") == stored_files(parallel / "d")
     assert len(stored_files(serial / "d")) == 7
-    again = tmp_path / "c.zarr"  # an export can be sent to processes
-    options = WriteOptions(executor=executor)
-    with (
-        ZarrIO(serial, "r", manager=get_manager()) as io,
-        ZarrIO(again, "w", zarr_format=3, write_options=options) as out,
-    ):
-        out.export(io, write_args={"link_data": False})
+    again = exported(serial, tmp_path / "c.zarr", write_options=WriteOptions(executor=executor))  # sent to processes
     assert stored_files(serial / "d") == stored_files(again / "d")
 
 
 def test_a_store_that_takes_complete_values_only():
     location = "memory://shards-tests/a.zarr"
     sharded(location)
-    values = values_of(location)
-    for name, (data, _) in DATASETS.items():
-        assert np.array_equal(values[name], np.asarray(data)), name
+    assert_whole(values_of(location))
 
 
 # ---- iterators -----------------------------------------------------------------------------------------------------
@@ -160,9 +158,8 @@ def blocks(data: Any, size: tuple[int, int], *, order: int = 0) -> Blocks:
 def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor):
     how = {"chunks": (10, 3), "shards": (40, 6)}
     expected = written(tmp_path / "a.zarr", {"d": ZarrDataIO(NUMBERS, **how)})
-    found = written(
-        tmp_path / "b.zarr", {"d": ZarrDataIO(blocks(NUMBERS, size, order=order), **how)}, executor=executor
-    )
+    data = ZarrDataIO(blocks(NUMBERS, size, order=order), **how)
+    found = written(tmp_path / "b.zarr", {"d": data}, executor=executor)
     del (kept := stored_files(expected / "d"))["zarr.json"]
     del (new := stored_files(found / "d"))["zarr.json"]  # states that the length is not bounded
     assert kept == new
@@ -220,11 +217,12 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
         ({"chunks": (10, 3), "shards": (40,)}, r"shards \(40,\) are for 1 axis, and chunks \(10, 3\) for 2 axes"),
         ({"shards": "all"}, "shards 'all' are not lengths"),
         ({"shards": (0, 3)}, "shards .* below 1"),
+        ({"data": None, "shape": (10,), "dtype": "i4", "shards": "auto"}, "cannot be filled later"),
     ],
 )
 def test_invalid_shards_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
-        ZarrDataIO(NUMBERS, **options)
+        ZarrDataIO(**{"data": NUMBERS, **options})
 
 
 @pytest.mark.parametrize(
@@ -234,11 +232,6 @@ def test_shards_that_do_not_fit(tmp_path, data, shards, message):
     with pytest.raises(UsageError, match=message) as caught:
         written(tmp_path / "a.zarr", {"d": ZarrDataIO(data, shards=shards)})
     assert caught.value.path == "/d"
-
-
-def test_an_array_that_is_filled_later_has_no_shards():
-    with pytest.raises(UsageError, match="cannot be filled later"):
-        ZarrDataIO(shape=(10,), dtype="i4", shards="auto")
 
 
 def test_small_arrays_stay_plain_and_large_ones_get_shards(tmp_path):
@@ -281,40 +274,21 @@ def test_chosen_shards_are_multiples_and_bounded(axes, target):
 # ---- from other files ----------------------------------------------------------------------------------------------
 def test_export_keeps_shards_and_copies_chunks_as_they_are(tmp_path, made, monkeypatch):
     monkeypatch.setattr(ZarrSource, "read", lambda *args: pytest.fail("a chunk was decoded"))
-    with ZarrIO(made, "r", manager=get_manager()) as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=3) as out:
-        out.export(io, write_args={"link_data": False})
+    copy = exported(made, tmp_path / "b.zarr")
     for name in ("numbers", "zstd", "fill", "one_chunk_each", "larger_than_the_array"):
-        assert stored_files(tmp_path / "b.zarr" / name) == stored_files(made / name), name
+        assert stored_files(copy / name) == stored_files(made / name), name
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_export_of_what_zarr_python_sharded_stores_all_chunks(tmp_path, made):
     root = zarr.open_group(made.parent / "z.zarr", mode="w", zarr_format=3)
     root.create_array("d", shape=(64,), chunks=(4,), shards=(16,), dtype="<i4")[:20] = np.arange(20)
-    source = ZarrIO(made.parent / "z.zarr", "r", manager=get_manager())
-    with source as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=3) as out:
-        out.export(io, write_args={"link_data": False})
-    assert sorted(stored_files(tmp_path / "b.zarr/d")) == ["c/0", "c/1", "c/2", "c/3", "zarr.json"]
-    assert values_of(tmp_path / "b.zarr")["d"].tolist() == [*range(20), *[0] * 44]
+    copy = exported(made.parent / "z.zarr", tmp_path / "b.zarr")
+    assert sorted(stored_files(copy / "d")) == ["c/0", "c/1", "c/2", "c/3", "zarr.json"]
+    assert values_of(copy)["d"].tolist() == [*range(20), *[0] * 44]
 
 
 def test_export_to_format_2_has_plain_chunks(tmp_path, made):
-    with ZarrIO(made, "r", manager=get_manager()) as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=2) as out:
-        out.export(io, write_args={"link_data": False})
-    values = values_of(tmp_path / "b.zarr")
-    for name, (data, _) in DATASETS.items():
-        assert np.array_equal(values[name], np.asarray(data)), name
-    assert len(stored_files(tmp_path / "b.zarr/numbers")) == 33 + 2
-
-
-def test_a_streamed_value_appears_when_it_is_complete_or_not_at_all(tmp_path):
-    keys = LocalStore(str(tmp_path))
-    with streaming(keys, "a/b") as write:
-        write(b"12")
-        assert keys.get("a/b") is None
-        write(b"34")
-    assert keys.get("a/b") == b"1234"
-    with pytest.raises(ZarrBackendError, match="no more"), streaming(keys, "a/c") as write:
-        write(b"12")
-        raise ZarrBackendError("no more")
-    assert stored_files(tmp_path) == {"a/b": b"1234"}
+    copy = exported(made, tmp_path / "b.zarr", zarr_format=2)
+    assert_whole(values_of(copy))
+    assert len(stored_files(copy / "numbers")) == 33 + 2
