@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numcodecs
 import numpy as np
@@ -25,6 +26,7 @@ from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds
 from tests.options import arguments
+from tests.places import store_files
 from tests.transaction.steps import State, Steps, states
 from tests.trees import read_builder, write_builder
 
@@ -59,11 +61,6 @@ def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     assert (report.kept, report.encoded) == (len(arrays) - len(encoded), len(encoded))
     assert report.removed == len(before) - len(chunks)
     assert [str(problem) for problem in verify(path, "chunks").problems] == []
-
-
-def test_it_is_the_file_that_a_conversion_makes(rich, tmp_path):
-    path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
-    upgrade(path)
     convert(rich, tmp_path / "b.nwb.zarr", zarr_format=3)
     assert compare(path, tmp_path / "b.nwb.zarr") == []
 
@@ -110,17 +107,8 @@ def test_what_zarr_python_wrote(tmp_path):
         assert np.array_equal(group[name][...], values), name
     report = verify(path, "chunks")
     assert report.problems == []
-    assert "unwritten" in {
-        problem.kind for problem in report.remarks
-    }  # the file does not state that all chunks are stored
-
-
-class Counting(ThreadPoolExecutor):
-    submitted = 0
-
-    def submit(self, *arguments: Any, **options: Any) -> Any:
-        self.submitted += 1
-        return super().submit(*arguments, **options)
+    # the file does not state that all chunks are stored
+    assert "unwritten" in {problem.kind for problem in report.remarks}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -128,9 +116,9 @@ def test_the_executor_encodes_what_is_encoded_again(tmp_path):
     values, codecs = np.arange(2**19), [numcodecs.Zlib(1), numcodecs.Delta("u1")]  # not in this order in format 3
     group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)
     group.create_array("a", data=values, chunks=(2**16,), filters=codecs)
-    with Counting(2) as pool:
+    with ThreadPoolExecutor(2) as pool, patch.object(pool, "submit", wraps=pool.submit) as submit:
         assert upgrade(tmp_path / "a.zarr", write_options=WriteOptions(executor=pool)).encoded == 1
-    assert pool.submitted
+    assert submit.called
     assert np.array_equal(read_builder(tmp_path / "a.zarr")["a"].data[:], values)
 
 
@@ -144,26 +132,24 @@ def test_the_attributes_of_nczarr_are_left_out(tmp_path):
 
 
 # ---- where it is not done -------------------------------------------------------------------------------------------
-def test_a_file_of_format_3_stays_as_it_is(tmp_path):
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=3)
+def test_a_file_of_format_3_stays_as_it_is_and_a_zip_file_is_refused(tmp_path):
+    path = write_builder(tmp_path / "a.zarr", samples.reference_tree(), zarr_format=3)
     before = stats(path)
     assert str(upgrade(path)) == "Zarr format 3 already"
     assert stats(path) == before
-
-
-def test_a_zip_file_is_refused(tmp_path):
-    samples.write_zarr(tmp_path / "a.nwb.zarr.zip", samples.plain_nwbfile())
     with pytest.raises(ReadOnlyStoreError, match="zip"):
-        upgrade(tmp_path / "a.nwb.zarr.zip")
+        upgrade(write_builder(tmp_path / "a.zarr.zip", samples.reference_tree()))
 
 
-def test_a_consolidated_document_that_is_not_true(tmp_path):
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
-    (path / "acquisition" / "new").mkdir()
-    (path / "acquisition" / "new" / ".zgroup").write_text('{"zarr_format": 2}')
+@pytest.mark.parametrize(("key", "value"), [(".zattrs", {"new": 1}), ("acquisition/new/.zgroup", {"zarr_format": 2})])
+def test_a_consolidated_document_that_is_not_true_is_refused_in_a_dry_run_too(rich, tmp_path, key, value):
+    path = store_files(Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr")), {key: value})
     before = stats(path)
-    with pytest.raises(ConflictError, match="the documents of the nodes"):
-        upgrade(path)
+    for is_dry in (True, False):
+        with pytest.raises(ConflictError, match="the documents of the nodes"):
+            upgrade(path, dry_run=is_dry)
+    with pytest.raises(UsageError, match="format 2 only"):
+        upgrade(path, dry_run=True, drop=2)
     assert stats(path) == before
 
 
@@ -238,15 +224,12 @@ def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
 
 # ---- other stores, and the command line -----------------------------------------------------------------------------
 def test_in_a_bucket(s3, tmp_path):
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
-    with ZarrIO(path) as source, ZarrIO(f"s3://{s3.bucket}/a.nwb.zarr", "w", storage_options=s3.options) as io:
+    path, url = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile()), s3.url("a.nwb.zarr")
+    with ZarrIO(path) as source, ZarrIO(url, "w", storage_options=s3.options) as io:
         io.export(source)
-    report = upgrade(f"s3://{s3.bucket}/a.nwb.zarr", storage_options=s3.options)
-    assert report.kept > 5
-    with ZarrIO(path) as local, ZarrIO(f"s3://{s3.bucket}/a.nwb.zarr", storage_options=s3.options) as far:
-        assert far.zarr_format == 3
-        here, there = (io.read_builder()["acquisition"]["trace"]["data"].data for io in (local, far))
-        assert np.array_equal(here[:], there[:])
+    assert upgrade(url, storage_options=s3.options).kept > 5
+    assert ZarrIO(url, storage_options=s3.options).zarr_format == 3
+    assert compare(path, url, storage_options=s3.options, ignore={"chunks", "filters"}) == []
 
 
 def test_on_the_command_line(tmp_path, capsys):
@@ -285,20 +268,6 @@ def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, zarr_format: Any, op
     if "drop" not in options:
         assert ("would have" in str(planned)) == (stats(path) != before)
         assert "already" in str(upgrade(path, dry_run=True, **arguments(**options)))
-
-
-def test_a_dry_run_refuses_what_an_upgrade_refuses(rich: Path, tmp_path: Path) -> None:
-    path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
-    attributes = json.loads((path / ".zattrs").read_text())
-    (path / ".zattrs").write_text(json.dumps({**attributes, "new": 1}))
-    before = stats(path)
-    with pytest.raises(UsageError, match="format 2 only"):
-        upgrade(path, dry_run=True, drop=2)
-    with pytest.raises(ConflictError):
-        upgrade(path, dry_run=True)
-    with pytest.raises(ConflictError):
-        upgrade(path)
-    assert stats(path) == before
 
 
 def test_a_dry_run_on_the_command_line(rich: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
