@@ -23,6 +23,7 @@ from hdmf_zarr_backend.store.opening import open_store
 from tests import trees
 from tests.keystores import DictStore
 from tests.places import delete_keys, put
+from tests.storage.test_locks import dead_process
 
 KEY = ".a.zarr.lock"
 ROOT = Path(__file__).parents[2]
@@ -52,10 +53,11 @@ def change(folder: Folder, **words: Any) -> None:
 
 def test_the_second_writer_is_told_and_the_first_gives_back(folder: Folder) -> None:
     first = lock(folder)
+    first.check()
+    assert folder.calls == [("create", KEY), ("get", KEY)]  # one request takes it, and one checks it
+    message = f"process {os.getpid()} on .* since 20.*That is this process"
     for break_lock in (False, True):  # this process is alive for certain
-        with pytest.raises(
-            StoreLockedError, match=f"process {os.getpid()} on .* since 20.*That is this process"
-        ) as caught:
+        with pytest.raises(StoreLockedError, match=message) as caught:
             lock(folder, break_lock=break_lock)
         assert caught.value.store == "s3://bucket/a.zarr"
     first.check()
@@ -65,13 +67,6 @@ def test_the_second_writer_is_told_and_the_first_gives_back(folder: Folder) -> N
     with pytest.raises(StoreLockedError, match="closed"):
         first.check()
     lock(folder).release()
-
-
-def test_one_request_takes_it_and_one_checks_it(folder: Folder) -> None:
-    held = lock(folder)
-    held.check()
-    assert folder.calls == [("create", KEY), ("get", KEY)]
-    held.release()
 
 
 def test_one_that_nobody_refers_to_any_more_is_given_back(folder: Folder) -> None:
@@ -98,10 +93,19 @@ def test_a_writer_finds_out_that_its_lock_was_broken(folder: Folder) -> None:
     assert KEY in folder.values  # it is the other's
 
 
-def test_that_of_another_machine_is_broken_on_purpose_only(folder: Folder) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (lambda: ELSEWHERE, "another-machine since 2026-01-01.*If it is gone for certain, run `zarrio repair"),
+        (lambda: {"pid": dead_process()}, r"that process has ended.*Take it over with `zarrio repair"),
+        # of another container, or of a process that had the number before
+        (dict, "If it is gone for certain, run `zarrio repair"),
+    ],
+    ids=["another machine", "a process that has ended", "this number"],
+)
+def test_that_of_another_process_is_broken_on_purpose_only(folder: Folder, words: Any, message: str) -> None:
     first = lock(folder)
-    change(folder, **ELSEWHERE)
-    message = "another-machine since 2026-01-01.*If it is gone for certain, run `zarrio repair"
+    change(folder, **{"token": "theirs", **words()})
     with pytest.raises(StoreLockedError, match=message):
         lock(folder)
     second = lock(folder, break_lock=True)
@@ -113,35 +117,13 @@ def test_that_of_another_machine_is_broken_on_purpose_only(folder: Folder) -> No
     assert folder.values == {}
 
 
-def test_that_of_a_process_that_has_ended_is_told_and_broken_on_purpose_only(folder: Folder) -> None:
-    first = lock(folder)
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        process.wait()
-    change(folder, pid=process.pid, token="theirs")
-    with pytest.raises(StoreLockedError, match=r"that process has ended.*Take it over with `zarrio repair"):
-        lock(folder)
-    lock(folder, break_lock=True).release()
-    assert folder.values == {}
-    first.release()
-
-
 def test_that_of_a_process_of_this_machine_that_runs_is_not_broken(folder: Folder) -> None:
     first = lock(folder)
     change(folder, pid=os.getppid(), token="theirs")
-    with pytest.raises(
-        StoreLockedError, match=rf"process {os.getppid()} on .*end it\. If that process is another program"
-    ):
+    message = rf"process {os.getppid()} on .*end it\. If that process is another program"
+    with pytest.raises(StoreLockedError, match=message):
         lock(folder, break_lock=True)
     assert KEY in folder.values
-    first.release()
-
-
-def test_the_number_of_a_process_may_be_another_ones_by_now(folder: Folder) -> None:
-    first = lock(folder)
-    change(folder, token="theirs")  # of another container, or of a process that had the number before
-    with pytest.raises(StoreLockedError, match="If it is gone for certain, run `zarrio repair"):
-        lock(folder)
-    lock(folder, break_lock=True).release()
     first.release()
 
 
@@ -272,23 +254,20 @@ def _replace(url: str, options: Any) -> None:
 
 
 def _convert(url: str, options: Any) -> None:
+    source = trees.write_builder({}, trees.root(trees.dataset("x", [9])))
     with tempfile.TemporaryDirectory() as folder:
-        source = trees.write_builder(Path(folder, "a.zarr"), trees.root(trees.dataset("x", [9])))
-        convert(source, Path(folder, "a.h5"))
-        convert(Path(folder, "a.h5"), url, overwrite=True, storage_options=options)
+        convert(source, f"{folder}/a.h5")
+        convert(f"{folder}/a.h5", url, overwrite=True, storage_options=options)
 
 
 WRITERS: dict[str, Callable[[str, Any], Any]] = {
-    "edit": _edit,
-    "new objects": _add,
-    "a new file": _replace,
-    "conversion": _convert,
+    "edit": _edit, "new objects": _add, "a new file": _replace, "conversion": _convert,
     "add_nczarr": lambda url, options: add_nczarr(url, storage_options=options),
     "upgrade": lambda url, options: upgrade(url, storage_options=options),
     "upgrade --keep": lambda url, options: upgrade(url, keep=True, storage_options=options),
     "consolidate": lambda url, options: consolidate(url, forget=True, storage_options=options),
     "repair": lambda url, options: repair(url, storage_options=options),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("when", ["at once", "at a put"])
