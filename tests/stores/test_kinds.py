@@ -3,9 +3,11 @@
 import pickle
 import re
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,21 +17,13 @@ from hdmf.testing import TestCase
 from pynwb import TimeSeries, get_type_map
 from pynwb.file import NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import (
-    NotZarrError,
-    ReadOnlyStoreError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    StoreUnreachableError,
-    UsageError,
-)
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, errors
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError, StoreUnreachableError, UsageError
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
 from tests.clouds import BY_OBSTORE, CLOUDS
-from tests.places import delete_keys, put
+from tests.places import delete_keys, put, store_files
 from tests.storekinds import ALL_KINDS, StoreKind, plain_store, s3_store
 from tests.zarrs import IS_ZARR_2, needs_zarr_3
 
@@ -44,11 +38,13 @@ LINKING = pytest.mark.parametrize(
 )
 
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-
-
 def write(store: StoreKind, name: str, nwbfile: NWBFile, zarr_format: Literal[2, 3] = 2) -> None:
     samples.write_zarr(store.place(name), nwbfile, zarr_format=zarr_format, **store.options)
+
+
+def write_numbers(store: StoreKind, **options: Any) -> Any:
+    tree = trees.root(trees.dataset("data", np.arange(10)), note="x")
+    return trees.write_builder(store.place("a.zarr"), tree, **store.options, **options)
 
 
 def same(one: NWBFile, other: NWBFile) -> None:
@@ -56,7 +52,6 @@ def same(one: NWBFile, other: NWBFile) -> None:
 
 
 @EVERY
-@FORMATS
 def test_what_is_written_is_read(store, zarr_format):
     nwbfile = samples.rich_nwbfile()
     write(store, "a.nwb.zarr", nwbfile, zarr_format)
@@ -64,7 +59,6 @@ def test_what_is_written_is_read(store, zarr_format):
 
 
 @EVERY
-@FORMATS
 def test_the_keys_are_those_of_a_local_file(store, tmp_path, zarr_format):
     (tmp_path / "other").mkdir()
     local = StoreKind(tmp_path / "other")
@@ -97,19 +91,11 @@ def test_the_source_is_one_string_and_static_methods_take_the_place(store):
 
 
 @EVERY
-@FORMATS
 def test_zarr_itself_sees_the_file(store, zarr_format):
-    trees.write_builder(
-        store.place("a.zarr"),
-        trees.root(trees.dataset("data", np.arange(10)), note="x"),
-        zarr_format=zarr_format,
-        **store.options,
-    )
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+    with ZarrIO(write_numbers(store, zarr_format=zarr_format), "r", **store.options) as io:
         assert io._file.attrs["note"] == "x"
         assert io._file["data"][3] == 3
-        data = io.read_builder().datasets["data"].data
-        assert data.metadata.zarr_format == zarr_format
+        assert io.read_builder()["data"].data.metadata.zarr_format == zarr_format
 
 
 @EVERY
@@ -161,7 +147,7 @@ def test_what_is_no_file_of_ours_stays(store):
 @EVERY
 def test_nothing_is_there(store):
     place = store.place("nothing.zarr")
-    with pytest.raises(StoreNotFoundError) as caught:
+    with pytest.raises(errors.StoreNotFoundError) as caught:
         ZarrIO(place, "r", **store.options) if store.name != "zarr-group" else ZarrIO({}, "r")
     if isinstance(place, str):
         assert caught.value.store == place
@@ -182,27 +168,24 @@ def test_iterators_and_threads(store):
 
 @pytest.mark.parametrize("store", ["local", "zip", "s3", "s3fs"], indirect=True)
 def test_arrays_travel_to_other_processes(store):
-    trees.write_builder(store.place("a.zarr"), trees.root(trees.dataset("data", np.arange(10))), **store.options)
-    data = trees.read_builder(store.place("a.zarr"), **store.options)["data"].data
+    data = trees.read_builder(write_numbers(store), **store.options)["data"].data
     assert pickle.loads(pickle.dumps(data))[:].tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("store", ["local", "zip", "memory", "memory-url", "zarr-memory", "s3"], indirect=True)
 def test_processes(store):
-    source = np.arange(2**19, dtype="f8").reshape(-1, 8)
-    trees.write_builder(store.folder / "source.zarr", trees.root(trees.dataset("big", source)))
+    values, processes = np.arange(2**19, dtype="f8").reshape(-1, 8), WriteOptions(executor="processes")
+    path = trees.write_builder(store.folder / "source.zarr", trees.root(trees.dataset("big", values)))
+    refused = "processes" in store.refusals or store.name == "zip"
     with (
-        ZarrIO(store.folder / "source.zarr", "r") as source_io,
-        ZarrIO(store.place("a.zarr"), "w", **store.options, write_options=WriteOptions(executor="processes")) as io,
+        ZarrIO(path, "r") as source,
+        ZarrIO(store.place("a.zarr"), "w", **store.options, write_options=processes) as io,
+        pytest.raises(UsageError, match="threads") if refused else nullcontext(),
     ):
-        arguments = {"link_data": False}
-        if "processes" in store.refusals or store.name == "zip":
-            with pytest.raises(UsageError, match="threads"):
-                io.export(source_io, write_args=arguments)
-            return
-        io.export(source_io, write_args=arguments)
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
-        np.testing.assert_array_equal(io.read_builder().datasets["big"].data[:], source)
+        io.export(source, write_args={"link_data": False})
+    if not refused:
+        read = trees.read_builder(store.place("a.zarr"), **store.options)
+        np.testing.assert_array_equal(read["big"].data[:], values)
 
 
 # ---- links and references -------------------------------------------------------------------------------------------
@@ -234,7 +217,6 @@ def check_linked_pair(place: Any, **options: Any) -> None:
 
 
 @LINKING
-@FORMATS
 def test_links_to_a_neighbour(store, zarr_format):
     linked_pair(store, zarr_format)
     check_linked_pair(store.place("second.nwb.zarr"), **store.options)
@@ -257,16 +239,9 @@ def test_what_has_no_address_is_copied_from(store):
         np.testing.assert_array_equal(data[:], expected)
 
 
-@FORMATS
 def test_a_pair_in_a_bucket_works_over_http_and_after_download(s3, web, tmp_path, zarr_format):
-    store = s3_store("s3", tmp_path, s3)
-    linked_pair(store, zarr_format)
-    check_linked_pair(store.place("second.nwb.zarr"), **store.options)
-    for name in ("first.nwb.zarr", "second.nwb.zarr"):  # as any tool downloads it
-        for key, value in s3.contents(f"folder/{name}").items():
-            path = web.folder / name / key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(value)
+    linked_pair(s3_store("s3", tmp_path, s3), zarr_format)
+    store_files(web.folder, s3.contents("folder"))  # as any tool downloads it
     check_linked_pair(web.folder / "second.nwb.zarr")
     check_linked_pair(f"{web.url}/second.nwb.zarr")
     check_linked_pair(f"simplecache::{web.url}/second.nwb.zarr")
@@ -312,63 +287,46 @@ def test_export(store, target, s3, tmp_path):
 
 @EVERY
 def test_no_file_is_exported_onto_itself(store):
-    trees.write_builder(store.place("a.zarr"), trees.root(trees.dataset("data", np.arange(10))), **store.options)
+    place = write_numbers(store)
     before = store.contents("a.zarr")
-    options = {**store.options, "force_overwrite": True}
-    with (
-        ZarrIO(store.place("a.zarr"), "r", **store.options) as source,
-        ZarrIO(store.place("a.zarr"), "w", **options) as io,
-    ):
+    with ZarrIO(place, "r", **store.options) as source, ZarrIO(place, "w", force_overwrite=True, **store.options) as io:
         with pytest.raises(StoreExistsError, match="onto itself"):
             io.export(source)
-        assert source.read_builder().datasets["data"].data[3] == 3
+        assert source.read_builder()["data"].data[3] == 3
     assert store.contents("a.zarr") == before
 
 
 # ---- what is special about one --------------------------------------------------------------------------------------
 def test_a_zip_file_has_each_key_once_and_is_the_same_each_time(tmp_path):
     for name in ("a.zip", "b.zip"):
-        trees.write_builder(
-            tmp_path / name, trees.root(trees.dataset("data", np.arange(10)), trees.group("g", note="x"))
-        )
+        tree = trees.root(trees.dataset("data", np.arange(10)), trees.group("g", note="x"))
+        trees.write_builder(tmp_path / name, tree)
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         names = archive.namelist()
         assert len(names) == len(set(names))
         assert archive.testzip() is None
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
-    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
-
-
-def test_zarr_reads_a_zip_file(tmp_path):
-    trees.write_builder(tmp_path / "a.zip", trees.root(trees.dataset("data", np.arange(10))))
-    with zarr.storage.ZipStore(tmp_path / "a.zip", mode="r") as zipped:
-        group = zarr.open_group(zipped, mode="r", zarr_format=2)
-        assert group["data"][:].tolist() == list(range(10))
-
-
-def test_a_broken_zip_file_is_told(tmp_path):
-    trees.write_builder(tmp_path / "a.zip", trees.root(trees.dataset("data", np.arange(10))))
     whole = (tmp_path / "a.zip").read_bytes()
+    assert whole == (tmp_path / "b.zip").read_bytes()
     (tmp_path / "a.zip").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(NotZarrError, match="not a zip file"):
+    with pytest.raises(errors.NotZarrError, match="not a zip file"):
         ZarrIO(tmp_path / "a.zip", "r")
 
 
-def test_a_mapping_that_is_not_mutable_is_read(tmp_path):
-    held: dict[str, bytes] = {}
-    trees.write_builder(held, trees.root(note="x"))
-    assert trees.read_builder(MappingProxyType(held)).attributes["note"] == "x"
-    with pytest.raises(ReadOnlyStoreError):
-        ZarrIO(MappingProxyType(held), "w")
-
-
-@needs_zarr_3
-def test_a_store_that_is_read_only_is_read(tmp_path):
-    memory = zarr.storage.MemoryStore()
-    trees.write_builder(memory, trees.root(note="x"))
-    assert trees.read_builder(memory.with_read_only(read_only=True)).attributes["note"] == "x"
-    with pytest.raises(ReadOnlyStoreError):
-        ZarrIO(memory.with_read_only(read_only=True), "a")
+@pytest.mark.parametrize(
+    ("make", "view"),
+    [
+        (dict, MappingProxyType),
+        pytest.param(zarr.storage.MemoryStore, lambda held: held.with_read_only(read_only=True), marks=needs_zarr_3),
+    ],
+    ids=["mapping", "store"],
+)
+def test_what_is_read_only_is_read(make, view):
+    held = trees.write_builder(make(), trees.root(note="x"))
+    assert trees.read_builder(view(held)).attributes["note"] == "x"
+    for mode in ("w", "a"):
+        with pytest.raises(ReadOnlyStoreError):
+            ZarrIO(view(held), mode)
 
 
 @pytest.mark.parametrize("mode", ["w", "w-", "r+", "a"])
@@ -385,26 +343,20 @@ def test_a_directory_that_zarr_opened_for_reading_is_not_written(tmp_path, mode)
 
 def test_a_zip_store_is_read_that_nobody_has_opened_yet(tmp_path):
     trees.write_builder(tmp_path / "a.zip", trees.root(trees.dataset("data", np.arange(10))))
+    with zarr.storage.ZipStore(tmp_path / "a.zip", mode="r") as zipped:  # which zarr reads itself
+        assert zarr.open_group(zipped, mode="r", zarr_format=2)["data"][:].tolist() == list(range(10))
     assert trees.read_builder(zarr.storage.ZipStore(tmp_path / "a.zip"))["data"].data[2:4].tolist() == [2, 3]
-    with pytest.raises(StoreNotFoundError, match=re.escape(str(tmp_path / "none.zip"))):
+    with pytest.raises(errors.StoreNotFoundError, match=re.escape(str(tmp_path / "none.zip"))):
         ZarrIO(zarr.storage.ZipStore(tmp_path / "none.zip"), "r")
 
 
-class _Failing(dict[str, Any]):
-    """A mapping to a place that is gone."""
-
-    def get(self, key: str, default: Any = None) -> Any:
-        raise ConnectionResetError("gone")
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        raise OSError("full")
-
-    def pop(self, key: str, default: Any = None) -> Any:
-        raise OSError("fixed")
-
-
 def test_what_a_mapping_raises_names_the_key():
-    keys = open_store(_Failing())
+    class Failing(dict[str, Any]):
+        get = Mock(side_effect=ConnectionResetError("gone"))
+        __setitem__ = Mock(side_effect=OSError("full"))
+        pop = Mock(side_effect=OSError("fixed"))
+
+    keys = open_store(Failing())
     with pytest.raises(StoreUnreachableError, match=r"'a/\.zarray' could not be read: gone.*\(/a\)"):
         keys.get("a/.zarray")
     with pytest.raises(StoreUnreachableError, match="'a/0' could not be written: full"):
@@ -418,7 +370,7 @@ def test_a_mapping_gives_bytes():
     for value in (bytearray(document), np.frombuffer(document, "u1")):
         with ZarrIO({"zarr.json": value}, "r") as io:  # type: ignore[dict-item]
             assert io.read_builder().attributes["note"] == "x"
-    with pytest.raises(StoreError, match=r"'zarr\.json' is of type str, not bytes"):
+    with pytest.raises(errors.StoreError, match=r"'zarr\.json' is of type str, not bytes"):
         ZarrIO({"zarr.json": document.decode()}, "r")  # type: ignore[dict-item]
 
 
@@ -453,8 +405,6 @@ def test_options_of_a_store_that_is_open_already():
 
 @EVERY
 def test_a_consolidated_document_is_optional(store):
-    tree, without = trees.root(trees.dataset("data", np.arange(10))), WriteOptions(consolidate_metadata=False)
-    trees.write_builder(store.place("a.zarr"), tree, **store.options, write_options=without)
+    place = write_numbers(store, write_options=WriteOptions(consolidate_metadata=False))
     assert ".zmetadata" not in store.contents("a.zarr")
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
-        assert io.read_builder().datasets["data"].data[:].tolist() == list(range(10))
+    assert trees.read_builder(place, **store.options)["data"].data[:].tolist() == list(range(10))
