@@ -13,17 +13,9 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf.testing import TestCase
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, errors
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import (
-    DroppedChangesWarning,
-    ReadOnlyStoreError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    StoreRefusedError,
-    UsageError,
-)
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreRefusedError, UsageError
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.opening import open_store
 from hdmf_zarr_backend.store.zarr_python import IcechunkStore
@@ -54,7 +46,7 @@ def test_write_read_append(repository):
     nwbfile = samples.rich_nwbfile()
     session = repository.writable_session("main")
     samples.write_zarr(session.store, nwbfile, zarr_format=3)
-    with pytest.raises(StoreNotFoundError):  # not before the commit
+    with pytest.raises(errors.StoreNotFoundError):  # not before the commit
         NWBZarrIO(repository.readonly_session("main").store, "r")
     session.commit("a file")
     with NWBZarrIO(repository.readonly_session("main").store, "r") as io:
@@ -70,21 +62,18 @@ def test_write_read_append(repository):
 
 
 @pytest.mark.parametrize("shards", [None, (4,)])
-def test_chunks_of_rows_that_are_new(repository, shards):
+def test_arrays_that_grow(repository, shards):
+    """Of rows, the document is known last, and Icechunk takes no chunk of an array that it does not know."""
     data = ZarrDataIO(np.arange(4), chunks=(2,), shards=shards, maxshape=(None,))
-    write(repository, trees.dataset("data", data))
+    iterator = DataChunkIterator(data=iter(np.arange(1000.0)), buffer_size=100)
+    rows = trees.dataset("rows", iterator, "float64")
+    write(repository, trees.dataset("data", data), rows, trees.dataset("scalar", 3))
     with ZarrIO(repository.writable_session("main"), "a", write_options=message("seven more")) as io:
         io.read_builder()["data"].data.append(np.arange(4, 11))
-    assert read(repository)["data"].data[:].tolist() == list(range(11))
-
-
-def test_arrays_that_grow(repository):
-    """Their document is known last, and Icechunk takes no chunk of an array that it does not know."""
-    iterator = DataChunkIterator(data=iter(np.arange(1000.0)), buffer_size=100)
-    write(repository, trees.dataset("rows", iterator, "float64"), trees.dataset("scalar", 3))
     builder = read(repository)
-    np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
-    assert builder.datasets["scalar"].data == 3
+    assert builder["data"].data[:].tolist() == list(range(11))
+    np.testing.assert_array_equal(builder["rows"].data[:], np.arange(1000.0))
+    assert builder["scalar"].data == 3
 
 
 def test_a_chunk_that_comes_before_its_array(repository):
@@ -175,7 +164,7 @@ def test_convert_replaces_a_file_in_a_session_only_if_asked(repository, tmp_path
     samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
     write(repository, trees.dataset("old", np.arange(5)))
     session = repository.writable_session("main")
-    with pytest.raises(StoreExistsError, match="overwrite=True"):
+    with pytest.raises(errors.StoreExistsError, match="overwrite=True"):
         convert(tmp_path / "a.zarr", session)
     assert not session.has_uncommitted_changes
     convert(tmp_path / "a.zarr", session, overwrite=True)
@@ -191,7 +180,7 @@ def test_a_session_is_committed_with_the_message(repository):
         io.read_builder()
     session = repository.writable_session("main")
     with (
-        pytest.warns(DroppedChangesWarning),
+        pytest.warns(errors.DroppedChangesWarning),
         pytest.raises(KeyError),
         ZarrIO(session, "r+", write_options=message("no")) as io,
     ):
