@@ -16,21 +16,13 @@ from hdmf.backends.hdf5 import HDF5IO
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.common import get_manager
 
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, errors, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
 from hdmf_zarr_backend.encoding.data_types import encode_type
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    LimitError,
-    MetadataError,
-    StoreError,
-    UsageError,
-    ValueRefusedError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import trees
@@ -123,8 +115,8 @@ def test_a_frame_of_blosc_that_is_all_header():
     for length in range(17):
         files = {**listed(2), "squeezed/0.0": frame[:length]}
         assert "chunk-damaged" in look(files)[1]
-        with ZarrIO(files) as io, pytest.raises(ChunkError):
-            io.read_builder()["squeezed"].data[0]
+        with pytest.raises(ChunkError):
+            trees.read_builder(files)["squeezed"].data[0]
 
 
 @pytest.mark.parametrize(("compressor", "chunk"), [
@@ -135,8 +127,8 @@ def test_a_frame_of_blosc_that_is_all_header():
 def test_a_length_that_so_few_bytes_cannot_have_is_damage_and_no_matter_of_limits(compressor, chunk):
     files = change(listed(2), "texts/.zarray", lambda d: d.update(compressor=compressor))
     files["texts/0"] = chunk
-    with ZarrIO(files) as io, pytest.raises(ChunkError, match=r"can hold|cannot have"):
-        io.read_builder()["texts"].data[0]
+    with pytest.raises(ChunkError, match=r"can hold|cannot have"):
+        trees.read_builder(files)["texts"].data[0]
 
 
 def _of_text(chunk: bytes = b"", attributes: Any = None, **document: Any) -> Files:
@@ -170,16 +162,16 @@ _LARGE = np.pad(np.frombuffer(_BEYOND, "<u4"), (0, 2**20 - 2))
 def test_a_character_beyond_unicode_is_damage(files):
     """NumPy makes an invalid text of it, which ends in `SystemError` where a message quotes it."""
     for key in (0, slice(None), slice(1)):
-        with ZarrIO(files) as io, pytest.raises((ChunkError, MetadataError), match="Unicode does not have"):
-            io.read_builder()["x"].data[key]
+        with pytest.raises((ChunkError, MetadataError), match="Unicode does not have"):
+            trees.read_builder(files)["x"].data[key]
 
 
 def test_an_attribute_of_a_character_beyond_unicode_is_damage():
     remark = {"dtype": "<U2", "shape": [1], "base64": True}
     coded = base64.b64encode(_BEYOND).decode()
     files = _of_text(attributes={"a": coded, "_hdmf": {"attributes": {"a": remark}}})
-    with ZarrIO(files) as io, pytest.raises(MetadataError, match="Unicode does not have"):
-        io.read_builder()["x"].attributes["a"]
+    with pytest.raises(MetadataError, match="Unicode does not have"):
+        trees.read_builder(files)["x"].attributes["a"]
 
 
 @pytest.mark.parametrize("dtype", ["|S0", "|V0", "<U0", []], ids=str)
@@ -191,16 +183,11 @@ def test_elements_without_bytes_are_compared(dtype):
 @pytest.mark.parametrize("value", [5, [5, 6], None, True], ids=repr)
 def test_a_fill_value_of_bytes_in_a_row_that_is_not_text(value):
     """NumPy would make text of a number."""
-    files = written(3)
-    change(files, "plain/zarr.json", lambda d: d.update(
-        data_type={"name": "struct", "configuration": {"fields": [
-            {"name": "a", "data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}}},
-        ]}},
-        fill_value={"a": value},
-    ))  # fmt: skip
-    change(files, "zarr.json", lambda d: d.pop("consolidated_metadata"))
-    with pytest.raises(MetadataError, match="the bytes of 'a' are not Base64"), ZarrIO(files) as io:
-        io.read_builder()
+    field = {"name": "a", "data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}}}
+    row = {"name": "struct", "configuration": {"fields": [field]}}
+    files = change(listed(3), "plain/zarr.json", lambda d: d.update(data_type=row, fill_value={"a": value}))
+    with pytest.raises(MetadataError, match="the bytes of 'a' are not Base64"):
+        trees.read_builder(files)
 
 
 @pytest.mark.parametrize("value", [5.0, "5", None], ids=repr)
@@ -212,8 +199,8 @@ def test_a_fill_value_of_a_complex_number_in_a_row_has_two_parts(value):
 
 def test_an_object_is_no_fill_value_of_rows_in_format_2():
     files = _of_text(dtype=[["a", "<i4"]], fill_value={"a": 5})
-    with pytest.raises(MetadataError, match="it is not a single value"), ZarrIO(files) as io:
-        io.read_builder().datasets["x"].data[:]
+    with pytest.raises(MetadataError, match="it is not a single value"):
+        trees.read_builder(files)["x"].data[:]
 
 
 def test_a_fill_value_of_rows_beyond_unicode_does_not_become_one_of_format_3():
@@ -285,11 +272,8 @@ def marked(path: Path, shift: float, *, is_linked: bool = True) -> Path:
         root.set_dataset(trees.dataset(f"t{mark}", [mark, "x" if shift else "y"]))
     trees.write_builder(path, root)
     if is_linked:
-        links = [
-            {"name": f"l{mark}", "source": source, "path": f"/{mark}"}
-            for mark in MARKS
-            for source in (".", f"../{mark}")
-        ]
+        links = [{"name": f"l{mark}", "source": source, "path": f"/{mark}"}
+                 for mark in MARKS for source in (".", f"../{mark}")]  # fmt: skip
         change_attributes(path, "", lambda attributes: attributes.update(zarr_link=links, to=links[0]))
     return path
 
@@ -398,22 +382,16 @@ def test_options_of_a_bucket_that_are_refused(options, match, capsys, monkeypatc
 
 @pytest.mark.parametrize("options", [{"allow_http": True}, {"timeout": "5s"}, {"user_agent": "me"}], ids=str)
 def test_options_of_the_connection_are_taken_without_client_options(options, s3):
-    location = s3.url("a.zarr")
-    trees.write_builder(
-        location, trees.root(trees.dataset("x", np.arange(3))), storage_options={**s3.options, **options}
-    )
-    assert trees.read_builder(location, "r", storage_options={**s3.options, **options})["x"].data[:].tolist() == [
-        0,
-        1,
-        2,
-    ]
+    location, chosen = s3.url("a.zarr"), {**s3.options, **options}
+    trees.write_builder(location, trees.root(trees.dataset("x", np.arange(3))), storage_options=chosen)
+    assert trees.read_builder(location, storage_options=chosen)["x"].data[:].tolist() == [0, 1, 2]
 
 
 def test_a_panic_of_the_library_is_an_error_of_the_store(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x\n")  # read by the library alone
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
     options = {"endpoint_url": "http://127.0.0.1:9", "retry_config": {"max_retries": 0}}
-    with pytest.raises(StoreError, match="its library failed"):
+    with pytest.raises(errors.StoreError, match="its library failed"):
         ZarrIO("s3://bucket/a.zarr", "r", storage_options=options)
 
 
@@ -497,7 +475,7 @@ def test_a_type_of_hdf5_that_is_nested_too_deep(tmp_path):
         h5py.h5d.create(file.id, b"x", tid, h5py.h5s.create_simple((3,)))
     with ends():
         assert compare(path, path) == []
-        with pytest.raises(ValueRefusedError, match="nested more than 32 deep") as caught:
+        with pytest.raises(errors.ValueRefusedError, match="nested more than 32 deep") as caught:
             convert(path, tmp_path / "a.zarr", check=False)
     assert caught.value.path == "/x"
 
@@ -508,9 +486,8 @@ FILL = ReadOptions(missing_chunks="fill")
 
 
 def large() -> Files:
-    files: Files = {}
     data = ZarrDataIO(np.arange(2**20, dtype="i4"), chunks=(2**16,), compressor={"id": "zlib", "level": 1})
-    return trees.write_builder(files, trees.root(trees.dataset("large", data)))
+    return trees.write_builder({}, trees.root(trees.dataset("large", data)))
 
 
 GONE = {"plain": "plain/0.0", "squeezed": "squeezed/1.1", "texts": "texts/0", "references": "references/0",
@@ -524,8 +501,8 @@ def without_chunk(name: str) -> Files:
     return files
 
 
-def copy(source: Any, target: Path, read_options: ReadOptions | None = None) -> None:
-    with ZarrIO(source, read_options=read_options) as io, ZarrIO(target, "w") as out:
+def copy(source: Any, target: Any, read_options: ReadOptions | None = None, **options: Any) -> None:
+    with ZarrIO(source, read_options=read_options) as io, ZarrIO(target, "w", **options) as out:
         out.export(io, write_args={"link_data": False})
 
 
@@ -669,8 +646,7 @@ def check_limit_of_what_is_stored(place: Any, **options: Any) -> None:
 
 @pytest.mark.parametrize("store", ["memory-url", "s3", "s3fs", "zip", "zarr-memory"], indirect=True)
 def test_the_limit_of_what_is_stored_holds_wherever_it_is(store):
-    with ZarrIO(large()) as source, ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
-        io.export(source, write_args={"link_data": False})
+    copy(large(), store.place("a.zarr"), **store.options)
     check_limit_of_what_is_stored(store.place("a.zarr"), **store.options)
 
 
@@ -680,9 +656,8 @@ def test_the_limit_of_what_is_stored_holds_on_a_web_server(web):
 
 
 def test_a_shard_that_states_a_huge_chunk(tmp_path):
-    files: Files = {}
     data = ZarrDataIO(np.arange(64, dtype="i4"), chunks=(8,), shards=(64,))
-    trees.write_builder(files, trees.root(trees.dataset("sharded", data)), zarr_format=3)
+    files = trees.write_builder({}, trees.root(trees.dataset("sharded", data)), zarr_format=3)
     shard = bytearray(files["sharded/c/0"])
     index = np.frombuffer(shard[-8 * 16 - 4 : -4], "<u8").copy()
     index[1] = 2**60

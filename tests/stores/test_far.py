@@ -294,11 +294,8 @@ def test_pynwb_reads_urls_and_zip_files_by_the_other_name(web):
 @pytest.mark.parametrize("options", ["quick_options", "s3fs_options"])
 @pytest.mark.parametrize("mode", ["r", "w", "a"])
 def test_a_bucket_that_is_not_there(s3, options, mode):
-    url = "s3://no-such-bucket-anywhere/a.zarr"
-    with (
-        pytest.raises(errors.StoreNotFoundError) as caught,
-        ZarrIO(url, mode, storage_options=getattr(s3, options)) as io,
-    ):
+    url, chosen = "s3://no-such-bucket-anywhere/a.zarr", getattr(s3, options)
+    with pytest.raises(errors.StoreNotFoundError) as caught, ZarrIO(url, mode, storage_options=chosen) as io:
         io.write_builder(trees.root(note="x"))
     assert caught.value.store == url
 
