@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 import re
 import subprocess
 import sys
@@ -20,30 +19,17 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.common import (
-    DynamicTable,
-    ElementIdentifiers,
-    SimpleMultiContainer,
-    VectorData,
-    VectorIndex,
-    get_manager,
-)
+from hdmf.common import DynamicTable, ElementIdentifiers, SimpleMultiContainer, VectorData, VectorIndex, get_manager
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    FormatsDifferWarning,
-    IncompleteStoreError,
-    StoreError,
-    StoreFullError,
-    StoreRefusedError,
-)
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, errors, repair, upgrade, verify
+from hdmf_zarr_backend.errors import StoreError, StoreRefusedError
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.store import transaction
 from hdmf_zarr_backend.store.base import JOURNAL, Abilities
 from hdmf_zarr_backend.store.journal import LAST_RECORD, LastRecord, Record, recover
 from tests import trees
 from tests.faults import appending
+from tests.machine.machine import memory_folder
 from tests.transaction.places import UNFINISHED, Act, Cell, Disk, Memory, Queue, bucket, count, some
 from tests.transaction.steps import KINDS, Killed, State, Steps, states
 
@@ -148,8 +134,7 @@ def files() -> dict[Any, State]:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A local folder, in memory where the system has such: thousands of files are made in it."""
-    memory = "/dev/shm"  # noqa: S108 - the folder has a name of its own
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as path:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as path:
         yield Path(path)
 
 
@@ -164,13 +149,9 @@ def check_append(place: Memory, before: State, variant: str, number: Any, **opti
     return check_killed(place, before, act, cell, overwrites=overwrites, **options)
 
 
-def without_documents(values: State) -> State:
-    """Return a file of format 2 that needs repair: documents and a scalar are in the consolidated document only."""
-    return _without(values, "numbers/.zattrs", "table/.zgroup")
-
-
-def _without(values: State, *keys: str) -> State:
-    return {key: value for key, value in values.items() if key not in keys}
+def without(*keys: str) -> Callable[[State], State]:
+    """Return what takes documents away, so that a file needs repair."""
+    return lambda values: {key: value for key, value in values.items() if key not in keys}
 
 
 def with_newer_2(values: State) -> State:
@@ -188,64 +169,32 @@ def with_other_rows(values: State) -> State:
     return {**values, **of_the_file(store.values)}
 
 
-def opened(store: Any) -> None:
-    with ZarrIO(store, "a"):
-        pass
-
-
 def changed_text(values: State) -> State:
     """Return a file whose documents another program has changed, and not the consolidated one."""
     key = "numbers/.zattrs" if ".zmetadata" in values else "numbers/zarr.json"
     return {**values, key: values[key].replace(b"one column", b"another")}
 
 
-def without_zarr_json(values: State) -> State:
-    return _without(values, "zarr.json")
+without_documents = without("numbers/.zattrs", "table/.zgroup")
+consolidated = functools.partial(consolidate, forget=True)
+kept = functools.partial(upgrade, keep=True)
+dropped_3 = functools.partial(upgrade, drop=3)
 
 
-def without_documents_of_3(values: State) -> State:
-    return _without(values, "numbers/zarr.json", "table/words/zarr.json")
+def edited(change: Callable[[ZarrIO], object]) -> Act:
+    def act(store: Any) -> None:
+        with ZarrIO(store, "r+") as io:
+            change(io)
 
-
-def consolidated(store: Any) -> None:
-    consolidate(store, forget=True)
-
-
-def kept(store: Any) -> None:
-    upgrade(store, keep=True)
-
-
-def dropped_3(store: Any) -> None:
-    upgrade(store, drop=3)
-
-
-def removed(store: Any) -> None:
-    with ZarrIO(store, "r+") as io:
-        io.remove("/sharded", "/table/ragged", "/numbers@description")
-
-
-def removed_with_references(store: Any) -> None:
-    with ZarrIO(store, "r+") as io:
-        io.remove("/target", "/texts", cascade=True)
-
-
-def renamed(store: Any) -> None:
-    with ZarrIO(store, "r+") as io:
-        io.rename("/target", "the same by a longer name")
-
-
-def moved(store: Any) -> None:
-    with ZarrIO(store, "r+") as io:
-        io.rename("/table", "moved")
+    return act
 
 
 @functools.cache
 def another_file() -> State:
     """Return a file with a table that has columns of all kinds, and references to itself."""
     store: State = {}
-    table = DynamicTable(
-        name="other", description="it", columns=[VectorData(name="words", description="", data=["a", "b"])]
-    )
+    table = DynamicTable(name="other", description="it", id=[0, 1])
+    table.add_column("words", "", data=["a", "b"])
     table.add_column("ragged", "numbers", data=[[1, 2], [3]], index=True)
     table.add_column("objects", "references", data=[table, table])
     with ZarrIO(store, "w", manager=get_manager()) as io:
@@ -259,28 +208,25 @@ def copied(store: Any) -> None:
         io.copy(source.read()["other"], "/", name="a copy")
 
 
-def replaced(store: Any) -> None:
-    with ZarrIO(store, "r+") as io:
-        io.replace("/numbers/growing", np.full((3, 4), 7, "i2"))
+def replaced_shards(io: ZarrIO) -> None:
+    io.replace("/sharded/lying", ZarrDataIO(io.read_builder()["sharded"]["lying"].data, chunks=(1,), shards=(4,)))
 
 
-def replaced_shards(store: Any) -> None:
-    with ZarrIO(store, "r+") as io:
-        io.replace("/sharded/lying", ZarrDataIO(io.read_builder()["sharded"]["lying"].data, chunks=(1,), shards=(4,)))
-
-
-def replaced_text(store: Any) -> None:
-    with ZarrIO(store, "r+") as io:
-        io.replace("/table/words", ["longer", "texts", "and one more"])
-
-
+EDITS: dict[str, Callable[[ZarrIO], object]] = {
+    "remove": lambda io: io.remove("/sharded", "/table/ragged", "/numbers@description"),
+    "remove, references": lambda io: io.remove("/target", "/texts", cascade=True),
+    "replace": lambda io: io.replace("/numbers/growing", np.full((3, 4), 7, "i2")),
+    "replace, text": lambda io: io.replace("/table/words", ["longer", "texts", "and one more"]),
+    "rename": lambda io: io.rename("/target", "the same by a longer name"),
+    "rename, with chunks": lambda io: io.rename("/table", "moved"),
+}
 USERS: dict[Cell, tuple[Callable[[State], State], Act]] = {
     Cell("upgrade", 2): (dict, upgrade),
     Cell("upgrade --keep", 2): (dict, kept),
     Cell("upgrade --keep, newer", "both"): (with_newer_2, kept),
     Cell("drop 2", "both"): (dict, lambda store: upgrade(store, drop=2)),
     Cell("drop 3", "both"): (dict, dropped_3),
-    Cell("drop 3, without its root", "both"): (without_zarr_json, dropped_3),
+    Cell("drop 3, without its root", "both"): (without("zarr.json"), dropped_3),
     Cell("NCZarr", 2): (dict, add_nczarr),
     Cell("NCZarr", "both"): (dict, add_nczarr),
     Cell("consolidate", 2): (changed_text, consolidated),
@@ -288,19 +234,14 @@ USERS: dict[Cell, tuple[Callable[[State], State], Act]] = {
     Cell("consolidate", "both"): (changed_text, consolidated),
     Cell("consolidate, other rows", "both"): (lambda values: changed_text(with_other_rows(values)), consolidated),
     Cell("repair", 2): (without_documents, repair),
-    Cell("repair", 3): (without_documents_of_3, repair),
+    Cell("repair", 3): (without("numbers/zarr.json", "table/words/zarr.json"), repair),
     Cell("repair", "both"): (without_documents, repair),
     Cell("repair, newer 2", "both"): (with_newer_2, repair),
     Cell("repair, other rows", "both"): (with_other_rows, repair),
-    Cell("derive", "both"): (with_newer_2, opened),
-    **{Cell("remove", number): (dict, removed) for number in FORMATS},
-    **{Cell("remove, references", number): (dict, removed_with_references) for number in FORMATS},
-    **{Cell("replace", number): (dict, replaced) for number in FORMATS},
-    **{Cell("replace, text", number): (dict, replaced_text) for number in FORMATS},
-    Cell("replace, shards", 3): (dict, replaced_shards),
+    Cell("derive", "both"): (with_newer_2, lambda store: ZarrIO(store, "a").close()),
+    **{Cell(name, number): (dict, edited(change)) for name, change in EDITS.items() for number in FORMATS},
+    Cell("replace, shards", 3): (dict, edited(replaced_shards)),
     **{Cell("copy", number): (dict, copied) for number in FORMATS},
-    **{Cell("rename", number): (dict, renamed) for number in FORMATS},
-    **{Cell("rename, with chunks", number): (dict, moved) for number in FORMATS},
 }
 IN_TURN = {Cell("consolidate", "both"), Cell("consolidate, other rows", "both")}
 """Users that change format 2, and then make format 3 like it."""
@@ -369,9 +310,8 @@ def check_new(place: Memory, cell: Cell, before: State, make: Act, *, every: int
     elif before and cell.zarr_format != 3 and not isinstance(place, Disk):  # nothing is deleted after the first puts
         for values in states_of[1:3]:
             assert place.said(values, None) == place.said(before, None)
-            assert [(each.kind, each.is_repairable) for each in verify(place.reading(values)).problems] == [
-                ("incomplete", True)
-            ]
+            problems = [(each.kind, each.is_repairable) for each in verify(place.reading(values)).problems]
+            assert problems == [("incomplete", True)]
             assert place.run(values, repair)[-1] == before
     cases = 0
     for values in some(states_of, every):
@@ -402,13 +342,10 @@ def written(value: int, zarr_format: Any) -> Act:
 def test_a_new_file(folder, where, number, is_over):
     with ExitStack() as stack:
         place = {
-            "memory": Memory,
-            "queue": Queue,
-            "disk": lambda: Disk(folder),
+            "memory": Memory, "queue": Queue, "disk": lambda: Disk(folder),
             "disk without exchange": lambda: Disk(folder, exchanges=False),
-            "zip": lambda: Disk(folder, "a.zarr.zip"),
-            "s3": lambda: stack.enter_context(bucket()),
-        }[where]()
+            "zip": lambda: Disk(folder, "a.zarr.zip"), "s3": lambda: stack.enter_context(bucket()),
+        }[where]()  # fmt: skip
         before = place.run({}, written(1, number))[-1] if is_over else {}
         every = {"memory": 2, "queue": 2}.get(where, 7)
         check_new(place, Cell("write", number), before, written(2, number), every=every)
@@ -494,7 +431,7 @@ def test_an_append_to_a_disk_that_is_full(files, number, variant):
         store.room = room
         try:
             appending.append(store, variant)
-        except StoreFullError as error:
+        except errors.StoreFullError as error:
             if hasattr(error, "__notes__"):  # new chunks have the space of the consolidated document, which is hidden
                 assert appending.is_marked(variant, 3 if number == "both" else number)
                 store.room = math.inf
@@ -632,7 +569,7 @@ def test_a_warning_that_format_3_is_out_of_date_says_that_it_could_not_be_undone
     consolidated(first := Steps(before))
     assert first.log[-1] == (JOURNAL, None)
     store = Steps(before, len(first.log), "gone")
-    with pytest.warns(FormatsDifferWarning, match="could not be in format 3 .* cut short.* could not be undone"):
+    with pytest.warns(errors.FormatsDifferWarning, match="could not be in format 3 .* cut short.* could not be undone"):
         consolidated(store)
     assert JOURNAL in store.values
     assert of_the_file(first.values) == {key: store.values[key] for key in of_the_file(first.values)}
@@ -705,7 +642,7 @@ def test_an_array_with_a_damaged_chunk_is_not_cut_and_other_changes_are_written(
     with ZarrIO(store, "r+") as io:
         x, y = (io.read_builder()[name].data for name in "xy")
         y[0, 0] = 2
-        with pytest.raises(ChunkError, match=r"'1\.0 \[.*\]' cannot be decoded"):
+        with pytest.raises(errors.ChunkError, match=r"'1\.0 \[.*\]' cannot be decoded"):
             x.resize((6, 2))
         x[:4, :4] = 3
     x, y = (trees.read_builder(store)[name].data for name in "xy")
@@ -722,7 +659,7 @@ def test_what_was_cut_off_is_not_seen_again_where_an_array_has_grown_in_between(
             data.resize(shape)
     seen = set()
     for values in states(before, store.log):
-        with suppress(IncompleteStoreError), ZarrIO(values) as io:
+        with suppress(errors.IncompleteStoreError), ZarrIO(values) as io:
             data = io.read_builder()["x"].data
             seen.add(data.shape)
             assert data.shape != (4, 4) or (data[:] == 1).all()
