@@ -15,20 +15,12 @@ from hdmf.build import GroupBuilder
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array import edits as edits_module
 from hdmf_zarr_backend.check.repair import consolidate, repair
 from hdmf_zarr_backend.check.verify import verify
 from hdmf_zarr_backend.conversion import convert
-from hdmf_zarr_backend.errors import (
-    DroppedChangesWarning,
-    FormatsDifferWarning,
-    IncompleteStoreError,
-    JournalWarning,
-    StoreError,
-    StoreNotFoundError,
-    UnlockedWarning,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreNotFoundError, UnlockedWarning
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
@@ -55,7 +47,7 @@ from tests.machine.model import (
 _MOST_NODES = 40
 _MOST_VALUES = 400
 _EARLY_BYTES = 40
-_QUIET = (JournalWarning, DroppedChangesWarning, FormatsDifferWarning, UnlockedWarning)
+_QUIET = (errors.JournalWarning, errors.DroppedChangesWarning, errors.FormatsDifferWarning, UnlockedWarning)
 
 _picks = st.integers(0, 2**16)
 _counts = st.integers(1, 6)
@@ -136,8 +128,6 @@ class Loose:
 
     def fits(self, found: Content, wanted: Content) -> bool:
         """Return whether what a reader found is a state of the file but for such values."""
-        if found == wanted:
-            return True
         if found.keys() != wanted.keys():
             return False
         return all(found[path] == wanted[path] or self._fits(path, found[path], wanted[path]) for path in wanted)
@@ -145,9 +135,8 @@ class Loose:
     def _fits(self, path: str, found: Any, wanted: Any) -> bool:
         if path not in self.values or found[:-1] != wanted[:-1]:
             return False
-        return set(np.array(found[-1], object).reshape(-1).tolist()) <= self.values[path] | set(
-            np.array(wanted[-1], object).reshape(-1).tolist()
-        )
+        seen, known = (set(np.array(said[-1], object).reshape(-1).tolist()) for said in (found, wanted))
+        return seen <= self.values[path] | known
 
 
 @dataclass(slots=True)
@@ -296,10 +285,9 @@ class FileMachine(RuleBasedStateMachine):
 
     def _replace(self, wanted: Model, fault: Fault | None) -> None:
         is_staged = self._is_staged()
-        before = (
-            self.torn.states if self.torn is not None else [self.model] if self.model is not None else self.unfinished
-        )
-        was_torn = self.torn
+        before = [self.model] if self.model is not None else self.unfinished
+        if (was_torn := self.torn) is not None:
+            before = was_torn.states
 
         def write_all() -> None:
             with self.setup.open(self.place, "w", zarr_format=self.setup.zarr_format, force_overwrite=True) as io:
@@ -482,7 +470,7 @@ class FileMachine(RuleBasedStateMachine):
                     raise
         except Killed:
             return operations
-        except ZarrBackendError:
+        except errors.ZarrBackendError:
             if not operations.happened:
                 raise
             return operations
@@ -497,12 +485,7 @@ class FileMachine(RuleBasedStateMachine):
         assert self.torn is not None
         torn = self.torn
         kinds = {problem.kind for problem in self._verified()} if fault is None else set()
-        if torn.finish is not None:
-            act = torn.finish
-        elif by_opening:
-            act = self._open_and_close
-        else:
-            act = self._repair
+        act = torn.finish or (self._open_and_close if by_opening else self._repair)
         outcome = self._attempt(act, fault)
         self.is_checked = False
         if outcome is not None and outcome.happened:
@@ -558,13 +541,8 @@ class FileMachine(RuleBasedStateMachine):
         there: Any = {}
         back: Any = {}
         with _quiet():
-            with (
-                self.setup.open(self.place, "r", lazy=False) as source,
-                ZarrIO(there, "w", zarr_format=other) as target,
-            ):
-                target.export(source, cache_spec=False)
-            with ZarrIO(there, "r", lazy=False) as source, ZarrIO(back, "w", zarr_format=2) as target:
-                target.export(source, cache_spec=False)
+            _export(self.setup.open(self.place, "r", lazy=False), there, other)
+            _export(ZarrIO(there, "r", lazy=False), back, 2)
         for each, where in ((there, f"in format {other}"), (back, "back in format 2")):
             self._compare_copy(each, where)
 
@@ -731,15 +709,10 @@ class FileMachine(RuleBasedStateMachine):
         paths = session.wanted.paths(Group, Dataset)
         path = paths[pick % len(paths)]
         number = self._next()
-        values: dict[str, Any] = {
-            "number": number,
-            "text": f"text {number}",
-            "list": [number, -number],
-            "reference": Target(paths[other % len(paths)]),
-            "real": number + 0.5,
-            "flag": other % 2 == 0,
-        }
-        value = values[kind]
+        value: Any = {
+            "number": number, "text": f"text {number}", "list": [number, -number], "real": number + 0.5,
+            "reference": Target(paths[other % len(paths)]), "flag": other % 2 == 0,
+        }[kind]  # fmt: skip
         name = f"a_{kind}{other % 2}"
         session.wanted.set_attribute(path, name, value)
         if session.root is not None:
@@ -748,12 +721,9 @@ class FileMachine(RuleBasedStateMachine):
     def _stored(self, pick: int, *kinds: str) -> str | None:
         """Return the path of a dataset that is in the file already, and may grow."""
         session = self._edited()
-        paths = [
-            path
-            for path in session.wanted.datasets(*kinds)
-            if (path in session.stored or session.root is None)
-            and session.wanted.dataset(path).values.size < _MOST_VALUES
-        ]
+        is_new = session.root is None
+        paths = [path for path in session.wanted.datasets(*kinds) if (is_new or path in session.stored)
+                 and session.wanted.dataset(path).values.size < _MOST_VALUES]  # fmt: skip
         return paths[pick % len(paths)] if paths else None
 
     def _append(self, path: str, values: npt.NDArray[Any]) -> None:
@@ -847,6 +817,11 @@ def _plain_encoded(root: GroupBuilder, value: Any) -> Any:
     return tuple(_plain_encoded(root, item) for item in value) if isinstance(value, tuple) else value
 
 
+def _export(source: ZarrIO, place: Any, zarr_format: Any) -> None:
+    with source, ZarrIO(place, "w", zarr_format=zarr_format) as target:
+        target.export(source, cache_spec=False)
+
+
 def _form_of(data: Any) -> Any:
     """Return what changes where the chunks of an array are replaced."""
     data = getattr(data, "dataset", data)
@@ -860,9 +835,6 @@ def _difference(found: Content, states: Sequence[Model | None]) -> str:
     if not models:
         return "a file is found where there is none"
     wanted = models[-1].content()
-    lines = [
-        f"{path}: found {found.get(path)!r:.600}, expected {wanted.get(path)!r:.600}"
-        for path in sorted({*found, *wanted})
-        if found.get(path) != wanted.get(path)
-    ]
+    paths = [path for path in sorted({*found, *wanted}) if found.get(path) != wanted.get(path)]
+    lines = [f"{path}: found {found.get(path)!r:.600}, expected {wanted.get(path)!r:.600}" for path in paths]
     return f"it is none of {len(models)} states; of the last one differ: " + "; ".join(lines[:3])

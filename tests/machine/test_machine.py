@@ -49,16 +49,9 @@ def run(setup: Setup, histories: int, *, start: int = 0, steps: int = _STEPS) ->
     """Run histories; the same start takes the same steps. An error has the steps in its notes."""
     machine = type("Machine", (FileMachine,), {"setup": setup})
     chosen = settings(
-        max_examples=histories,
-        stateful_step_count=steps,
-        deadline=None,
-        database=None,
-        derandomize=False,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-        report_multiple_bugs=False,
-    )
+        max_examples=histories, stateful_step_count=steps, deadline=None, database=None, derandomize=False,
+        phases=(Phase.generate,), suppress_health_check=list(HealthCheck), print_blob=False, report_multiple_bugs=False,
+    )  # fmt: skip
     run_state_machine_as_test(seed(start)(machine), settings=chosen)
 
 
