@@ -38,20 +38,11 @@ def write_before(place: Any, zarr_format: int, **options: Any) -> None:
     growing = ZarrDataIO(np.arange(10.0), chunks=(4,), maxshape=(None,))
     ragged = VectorData(name="ragged", description="numbers", data=ZarrDataIO(np.arange(250), chunks=(64,)))
     objects = VectorData(name="objects", description="references", data=[target, target])
-    table = DynamicTable(
-        name="table",
-        description="of all kinds of columns",
-        id=[0, 1],
-        columns=[
-            VectorData(name="words", description="text", data=["a", "b"]),
-            ragged,
-            VectorIndex(name="ragged_index", target=ragged, data=[2, 250]),
-            objects,
-        ],
-    )
-    numbers = DynamicTable(
-        name="numbers", description="one column", columns=[VectorData(name="growing", description="it", data=growing)]
-    )
+    words = VectorData(name="words", description="text", data=["a", "b"])
+    columns = [words, ragged, VectorIndex(name="ragged_index", target=ragged, data=[2, 250]), objects]
+    table = DynamicTable(name="table", description="of all kinds of columns", id=[0, 1], columns=columns)
+    column = VectorData(name="growing", description="it", data=growing)
+    numbers = DynamicTable(name="numbers", description="one column", columns=[column])
     shards: dict[str, Any] = {"shards": (6,)} if zarr_format == 3 else {}
     lying = ZarrDataIO(np.arange(10.0), chunks=(2,), maxshape=(None,), **shards)
     column = VectorData(name="lying", description="in shards", data=lying)
@@ -114,9 +105,8 @@ def said(place: Any, mode: str = "r", **options: Any) -> dict[str, Any]:
             for name, child in builder.datasets.items():
                 values = child.data[...] if hasattr(child.data, "shape") else child.data
                 results[f"{path}/{name}"] = (str(getattr(values, "dtype", "")), _plain(values))
-                results[f"{path}/{name}@"] = {
-                    key: _plain(value) for key, value in child.attributes.items() if key != "object_id"
-                }
+                attributes = {key: value for key, value in child.attributes.items() if key != "object_id"}
+                results[f"{path}/{name}@"] = {key: _plain(value) for key, value in attributes.items()}
     return results
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
@@ -67,24 +66,17 @@ def half_assigned(half: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(half, tmp_path / "half")) / "a.zarr"
 
 
-def _converted(path: Path) -> None:
-    convert(path, path.with_suffix(".h5"))
-
-
-def _compared(path: Path) -> None:
-    compare(path, path)
-
-
 def _exported(path: Path) -> None:
     with ZarrIO(path, "r") as source, ZarrIO(path.with_name("b.zarr"), "w") as target:
         target.export(source)
 
 
-@pytest.mark.parametrize("use", [read, _converted, _compared, _exported])
-def test_a_reader_is_warned_of_values_that_were_assigned_before_a_kill(half_assigned, use):
-    with pytest.warns(JournalWarning, match="may be new. Run `zarrio repair` first") as warned:
-        use(half_assigned)
-    assert str(half_assigned) in str(warned[0].message)
+def test_a_reader_is_warned_of_values_that_were_assigned_before_a_kill(half_assigned):
+    acts = [lambda path: convert(path, path.with_suffix(".h5")), lambda path: compare(path, path), read, _exported]
+    for use in acts:
+        with pytest.warns(JournalWarning, match="may be new. Run `zarrio repair` first") as warned:
+            use(half_assigned)
+        assert str(half_assigned) in str(warned[0].message)
 
 
 def test_a_dry_run_of_an_upgrade_warns_of_the_change_that_the_upgrade_undoes(half_assigned: Path) -> None:
@@ -108,9 +100,8 @@ def test_repair_restores_values_that_were_assigned_before_a_kill(half_assigned: 
     chunk = half_assigned / "x/0"
     chunk.unlink()
     chunk.mkdir()
-    with pytest.raises(
-        ChunkError, match=r"could not be undone .*'x/0' is a folder.*Remove it, and run `zarrio repair`"
-    ):
+    message = r"could not be undone .*'x/0' is a folder.*Remove it, and run `zarrio repair`"
+    with pytest.raises(ChunkError, match=message):
         repair(half_assigned)
     chunk.rmdir()
     assert len(repair(half_assigned).done) == 1
@@ -120,8 +111,7 @@ def test_repair_restores_values_that_were_assigned_before_a_kill(half_assigned: 
 
 def test_a_reader_is_not_warned_of_a_change_of_which_only_the_journal_is_left(tmp_path: Path) -> None:
     path = ones(tmp_path / "a.zarr")
-    killed(
-        f"""
+    killed(f"""
 from hdmf_zarr_backend.store.local import LocalStore
 delete = LocalStore._delete
 def die(store, keys):
@@ -132,8 +122,7 @@ def die(store, keys):
 LocalStore._delete = die
 with ZarrIO({str(path)!r}, "r+") as io:
     io.read_builder()["x"].data.append([2, 3])
-"""
-    )
+""")
     assert (path / ".hdmf_zarr_journal").exists()
     for _ in range(2):
         assert read(path)[-3:].tolist() == [1, 2, 3]
@@ -190,17 +179,11 @@ def test_a_new_file_whose_writer_died_is_named_and_kept(unfinished: Path, capsys
     assert kept.exists()
 
 
-def test_the_next_write_deletes_what_a_dead_writer_left(unfinished: Path) -> None:
-    trees.write_builder(unfinished, trees.root(note="new"))
+@pytest.mark.parametrize("is_converted", [False, True], ids=["write", "conversion"])
+def test_the_next_write_deletes_what_a_dead_writer_left(unfinished: Path, tmp_path: Path, is_converted: bool) -> None:
+    source = trees.write_builder(tmp_path / "source.zarr", trees.root(note="new"))
+    convert(source, unfinished, zarr_format=3) if is_converted else trees.write_builder(unfinished, trees.root())
     assert sorted(os.listdir(unfinished.parent)) == [unfinished.name]
-
-
-def test_a_conversion_deletes_what_a_dead_writer_left(unfinished: Path) -> None:
-    source = unfinished.with_name("source.h5")
-    with h5py.File(source, "w") as file:
-        file["x"] = [1, 2, 3]
-    convert(source, unfinished)
-    assert sorted(os.listdir(unfinished.parent)) == [unfinished.name, source.name]
 
 
 def test_verify_and_repair_name_an_unfinished_replacement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
