@@ -14,17 +14,11 @@ KINDS = ["threads", 2, "processes", "thread pool", "process pool", "dask"]
 def dask_client(stack: ExitStack) -> Any:
     """Return a client of a cluster of two worker processes; they are separate processes, as on a real cluster."""
     distributed = pytest.importorskip("distributed")
-    cluster = stack.enter_context(
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            silence_logs=50,
-            scheduler_kwargs={"allowed_failures": 1},  # each is a process that has to start
-        )
-    )
-    return stack.enter_context(distributed.Client(cluster))
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50,
+        scheduler_kwargs={"allowed_failures": 1},  # each is a process that has to start
+    )  # fmt: skip
+    return stack.enter_context(distributed.Client(stack.enter_context(cluster)))
 
 
 @pytest.fixture(scope="module")

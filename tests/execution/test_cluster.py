@@ -33,9 +33,8 @@ VALUES = np.random.default_rng(0).integers(-50, 50, (200_000, 16), dtype="i2")
 def running(tool: str, *arguments: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run one of dask's servers as users do, and end it."""
     code = f"import sys; from distributed.cli.{tool} import main; sys.exit(main())"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    command, nowhere = [sys.executable, "-c", code, *arguments], subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=folder, stdout=nowhere, stderr=nowhere)
     try:
         yield process
     finally:
@@ -108,12 +107,8 @@ def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(sour
         worker(address, tmp_path),
         pytest.raises(WorkerLostError, match=r"\(/.*resume=True"),
     ):
-        convert(
-            source,
-            folder / "a.zarr",
-            codec=codec,
-            write_options=WriteOptions(executor=f"tcp://{address}", progress=Stopping(process), memory_budget=500_000),
-        )
+        far = WriteOptions(executor=f"tcp://{address}", progress=Stopping(process), memory_budget=500_000)
+        convert(source, folder / "a.zarr", codec=codec, write_options=far)
     assert not (folder / "a.zarr").exists()
     convert(source, folder / "a.zarr", codec=codec, resume=True, write_options=here)
     convert(source, folder / "b.zarr", codec=codec, write_options=here)

@@ -1,5 +1,6 @@
 """Whoever does the work, and however it is cut, the output is the same key by key; the source's values are in it."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ import h5py
 import numpy as np
 import pytest
 from hdmf.backends.hdf5 import HDF5IO
-from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.common import get_manager
 from hdmf.data_utils import DataChunk
 
@@ -19,21 +19,16 @@ from hdmf_zarr_backend.progress import Progress
 from tests.blocks import Blocks
 from tests.execution.conftest import KINDS
 from tests.places import stored_files
-from tests.trees import read_builder, write_builder
+from tests.trees import dataset, read_builder, root, write_builder
 
 Find = Callable[[Any], Any]
 VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
 SERIAL = None
 
 
-def root(**datasets: Any) -> GroupBuilder:
-    return GroupBuilder("root", datasets=[DatasetBuilder(name, data) for name, data in datasets.items()])
-
-
 def write(path: Path, executor: Any = None, /, progress: Progress | None = None, **datasets: Any) -> dict[str, bytes]:
-    write_builder(
-        path, root(**datasets), write_options=WriteOptions(executor=executor, progress=progress or Progress())
-    )
+    options = WriteOptions(executor=executor, progress=progress or Progress())
+    write_builder(path, root(*itertools.starmap(dataset, datasets.items())), write_options=options)
     return stored_files(path)
 
 
@@ -98,7 +93,7 @@ def test_iterators_of_misaligned_blocks_are_right(executors, tmp_path, kind, ste
     progress = Counting()
     # one chunk of 14 kB and what waits for one more may be in flight: every block has to wait for room
     options = WriteOptions(executor=executors(kind), progress=progress, memory_budget=100_000)
-    tree = root(x=pieces(step, is_reversed=is_reversed))
+    tree = root(dataset("x", pieces(step, is_reversed=is_reversed)))
     write_builder(tmp_path / "other.zarr", tree, write_options=options)
     assert stored_files(tmp_path / "other.zarr") == expected
     assert progress.by_path == {"/x": VALUES.nbytes}
@@ -178,21 +173,13 @@ def test_an_export_from_hdf5_is_the_same(executors, hdf5_source, tmp_path, kind)
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_and_back_is_the_same(executors, hdf5_source, tmp_path, kind, codec):
     for name, who in (("serial", SERIAL), ("other", executors(kind))):
-        progress = Counting()
-        convert(
-            hdf5_source,
-            tmp_path / f"{name}.zarr",
-            codec=codec,
-            write_options=WriteOptions(executor=who, progress=progress),
-        )
-        assert progress.done == progress.total > 5 * VALUES.nbytes
-        progress = Counting()
-        convert(
-            tmp_path / f"{name}.zarr",
-            tmp_path / f"{name}.h5",
-            write_options=WriteOptions(executor=who, progress=progress),
-        )
-        assert progress.done == progress.total > 5 * VALUES.nbytes
+        there, back = Counting(), Counting()
+        options = WriteOptions(executor=who, progress=there)
+        convert(hdf5_source, tmp_path / f"{name}.zarr", codec=codec, write_options=options)
+        assert there.done == there.total > 5 * VALUES.nbytes
+        options = WriteOptions(executor=who, progress=back)
+        convert(tmp_path / f"{name}.zarr", tmp_path / f"{name}.h5", write_options=options)
+        assert back.done == back.total > 5 * VALUES.nbytes
     expected = stored_files(tmp_path / "serial.zarr")
     assert stored_files(tmp_path / "other.zarr") == expected
     assert sum(key.startswith("gzip/") for key in expected) > 10

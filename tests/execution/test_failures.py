@@ -13,13 +13,13 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, WriteError
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.write.tasks import runner
+from tests import trees
 from tests.execution.conftest import KINDS, dask_client
 from tests.places import stored_files
 
@@ -39,10 +39,9 @@ def test_a_damaged_chunk_of_hdf5(executors, tmp_path, kind):
     with (tmp_path / "a.h5").open("r+b") as raw:
         raw.seek(info.byte_offset)
         raw.write(b"\xff" * 64)
+    options = WriteOptions(executor=executors(kind))
     with pytest.raises(ChunkError, match=r"a\.h5: .*\(/group/x\)"):
-        convert(
-            tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, write_options=WriteOptions(executor=executors(kind))
-        )
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, write_options=options)
     assert names(tmp_path) == ["a.h5"]
 
 
@@ -76,19 +75,16 @@ def test_an_error_does_not_wait_for_tasks_that_are_cancelled(tmp_path):
 @pytest.mark.parametrize("kind", [None, *KINDS])
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
 def test_a_damaged_chunk_of_zarr(executors, tmp_path, kind, target):
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        chunks = ZarrDataIO(VALUES, chunks=(8192, 16))
-        io.write_builder(GroupBuilder("root", groups=[GroupBuilder("group", datasets=[DatasetBuilder("x", chunks)])]))
-    damaged = tmp_path / "a.zarr/group/x/7.0"
+    x = trees.dataset("x", ZarrDataIO(VALUES, chunks=(8192, 16)))
+    path = trees.write_builder(tmp_path / "a.zarr", trees.root(trees.group("group", x)))
+    damaged = path / "group/x/7.0"
     damaged.write_bytes(damaged.read_bytes()[:-100])
+    options = WriteOptions(executor=executors(kind))
     with pytest.raises(ChunkError, match=r"a\.zarr: .*\(/group/x\)"):
         if target.endswith(".h5"):
-            convert(tmp_path / "a.zarr", tmp_path / target, write_options=WriteOptions(executor=executors(kind)))
+            convert(path, tmp_path / target, write_options=options)
         else:
-            with (
-                ZarrIO(tmp_path / "a.zarr", "r") as source,
-                ZarrIO(tmp_path / target, "w", write_options=WriteOptions(executor=executors(kind))) as io,
-            ):
+            with ZarrIO(path, "r") as source, ZarrIO(tmp_path / target, "w", write_options=options) as io:
                 io.export(source)
     assert names(tmp_path) == ["a.zarr"]
 
@@ -132,12 +128,9 @@ class Failing(np.ndarray[Any, Any]):
 def test_whatever_a_worker_raises_is_told_with_the_node(tmp_path, error, expected):
     values = VALUES.view(Failing)
     values.error = error
-    data = ZarrDataIO(values, chunks=(8192, 16))
-    with (
-        ZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(executor=2)) as io,
-        pytest.raises(expected, match=rf"{error.args[-1]}.*\(/x\)") as caught,
-    ):
-        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("x", data)]))
+    tree = trees.root(trees.dataset("x", ZarrDataIO(values, chunks=(8192, 16))))
+    with pytest.raises(expected, match=rf"{error.args[-1]}.*\(/x\)") as caught:
+        trees.write_builder(tmp_path / "a.zarr", tree, write_options=WriteOptions(executor=2))
     assert caught.value.__cause__ is error
     assert names(tmp_path) == []
 
@@ -179,9 +172,8 @@ def turned(folder: Path, target: Path, executor: Any, progress: Progress) -> Non
     """Convert to what ``target`` is, in small tasks."""
     source = folder / ("a.h5" if target.suffix == ".zarr" else "a.zarr")
     codec: Any = {"codec": {"id": "zlib", "level": 9}} if target.suffix == ".zarr" else {}
-    convert(
-        source, target, write_options=WriteOptions(executor=executor, memory_budget=500_000, progress=progress), **codec
-    )
+    options = WriteOptions(executor=executor, memory_budget=500_000, progress=progress)
+    convert(source, target, write_options=options, **codec)
 
 
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
@@ -202,10 +194,7 @@ def dask() -> Iterator[Any]:
 
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
 def test_what_a_worker_of_dask_had_begun_is_done_by_another(large, tmp_path, dask, target):
-    def workers() -> list[int]:
-        return list(dask.run(os.getpid).values())
-
-    killer = Killer(workers)
+    killer = Killer(lambda: list(dask.run(os.getpid).values()))
     turned(large, tmp_path / target, dask, killer)
     assert killer.killed
     turned(large, tmp_path / f"serial-{target}", None, Progress())

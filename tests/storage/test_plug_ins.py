@@ -13,26 +13,17 @@ import h5py
 import numcodecs
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.build import ReferenceBuilder
 from numcodecs.abc import Codec
 from pynwb import NWBFile, TimeSeries
 
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, upgrade, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, errors, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    LimitError,
-    MetadataError,
-    UnsafeDataError,
-    UnsupportedFileError,
-    UsageError,
-    ValueRefusedError,
-)
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsupportedFileError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from tests import samples
+from tests import samples, trees
 from tests.peers import Peer
 from tests.samples import plain_nwbfile, write_zarr
-from tests.trees import write_builder
 
 RECORDING = np.arange(4000, dtype="i2").reshape(1000, 4) ** 2
 
@@ -102,13 +93,18 @@ def nwbfile(**wrapping: Any) -> NWBFile:
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A file of the format that the test has, with a recording that is compressed with `Signal`."""
     zarr_format = request.node.callspec.params.get("zarr_format", 2) if hasattr(request.node, "callspec") else 2
-    path = tmp_path / "file.nwb.zarr"
-    write_zarr(path, nwbfile(compressor=Signal(5)), zarr_format=zarr_format)
-    return path
+    return write_zarr(tmp_path / "file.nwb.zarr", nwbfile(compressor=Signal(5)), zarr_format=zarr_format)
 
 
 def recording(path: Path, **options: Any) -> np.ndarray[Any, Any]:
     return samples.read_zarr(path, **options).acquisition["recording"].data[:]
+
+
+def assert_in_hdf5(path: Path) -> None:
+    """Convert a file to HDF5, in which the recording is decoded."""
+    convert(path, path.with_name("file.nwb"))
+    with h5py.File(path.with_name("file.nwb")) as file:
+        np.testing.assert_array_equal(file["acquisition/recording/data"][:], RECORDING)
 
 
 def change_array(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -145,8 +141,7 @@ def test_it_is_written_and_read(place, zarr_format):
      (3, {"compressor": Signal(), "shards": (600, 4)})],
 )  # fmt: skip
 def test_it_is_a_filter_before_another_codec_and_in_shards(tmp_path, zarr_format, wrapping):
-    path = tmp_path / "file.nwb.zarr"
-    write_zarr(path, nwbfile(**wrapping), zarr_format=zarr_format)
+    path = write_zarr(tmp_path / "file.nwb.zarr", nwbfile(**wrapping), zarr_format=zarr_format)
     np.testing.assert_array_equal(recording(path), RECORDING)
 
 
@@ -180,9 +175,7 @@ def test_it_is_exported_and_converted(place, tmp_path, zarr_format, target_forma
         data = samples.read_zarr(tmp_path / name).acquisition["recording"].data
         assert data.compressor == Signal(5)
         np.testing.assert_array_equal(data[:], RECORDING)
-    convert(place, tmp_path / "file.nwb")  # it is decoded in HDF5
-    with h5py.File(tmp_path / "file.nwb") as file:
-        np.testing.assert_array_equal(file["acquisition/recording/data"][:], RECORDING)
+    assert_in_hdf5(place)
 
 
 def test_a_file_is_upgraded_with_its_chunks(place):
@@ -259,12 +252,9 @@ def test_files_of_hdmf_zarr_013(peer013: Peer, tmp_path):
 @both_formats
 def test_flac(tmp_path, zarr_format):
     flac = pytest.importorskip("flac_numcodecs")
-    path = tmp_path / "file.nwb.zarr"
-    write_zarr(path, nwbfile(compressor=flac.Flac(level=8)), zarr_format=zarr_format)
+    path = write_zarr(tmp_path / "file.nwb.zarr", nwbfile(compressor=flac.Flac(level=8)), zarr_format=zarr_format)
     np.testing.assert_array_equal(recording(path), RECORDING)
-    convert(path, tmp_path / "file.nwb")
-    with h5py.File(tmp_path / "file.nwb") as file:
-        np.testing.assert_array_equal(file["acquisition/recording/data"][:], RECORDING)
+    assert_in_hdf5(path)
 
 
 # ---- an installed package -------------------------------------------------------------------------------------------
@@ -326,11 +316,11 @@ def test_limits_forbid_them(place, tmp_path, zarr_format):
     with NWBZarrIO(place, "r", read_options=ReadOptions(limits=limits)) as io:
         read = io.read()
         assert read.acquisition["other"].data[:].tolist() == [1.0, 2.0]
-        with pytest.raises(LimitError, match=r"test_signal.*recording/data") as caught:
+        with pytest.raises(errors.LimitError, match=r"test_signal.*recording/data") as caught:
             read.acquisition["recording"].data[0]
         assert "allow it: read_options=ReadOptions(limits=Limits(plug_in_codecs=True))." in str(caught.value)
     assert {problem.kind for problem in verify(place, read_options=ReadOptions(limits=limits)).problems} == {"limit"}
-    with pytest.raises(LimitError, match=r"test_signal"):
+    with pytest.raises(errors.LimitError, match=r"test_signal"):
         convert(place, tmp_path / "file.nwb", read_options=ReadOptions(limits=limits))
     assert not (tmp_path / "file.nwb").exists()
 
@@ -401,14 +391,13 @@ def test_processes_have_a_codec_that_is_registered_at_the_top_of_a_script(tmp_pa
 
 
 def test_references_with_a_codec_that_is_not_registered_are_one_finding(tmp_path, monkeypatch):
-    target = DatasetBuilder("target", [1.0])
+    target = trees.dataset("target", [1.0])
     references = ZarrDataIO([ReferenceBuilder(target)], compressor={"id": "test_wrapper", "inner": {"id": "zlib"}})
-    datasets = {"target": target, "references": DatasetBuilder("references", references, dtype="object")}
-    write_builder(tmp_path / "a.zarr", GroupBuilder("root", datasets=datasets))
+    tree = trees.root(target, trees.dataset("references", references, "object"))
+    trees.write_builder(tmp_path / "a.zarr", tree)
     monkeypatch.delitem(numcodecs.registry.codec_registry, "test_wrapper")
-    assert [(each.path, each.kind) for each in verify(tmp_path / "a.zarr").problems] == [
-        ("/references", "library-missing")
-    ]
+    (problem,) = verify(tmp_path / "a.zarr").problems
+    assert (problem.path, problem.kind) == ("/references", "library-missing")
 
 
 @pytest.mark.parametrize("codec_id", ["zfpy", "bz2"])
@@ -426,16 +415,14 @@ def test_what_it_raises_is_a_chunk_error(place):
         recording(place)
     assert caught.value.store == str(place)
     assert caught.value.path == "/acquisition/recording/data"
-    raised = caught.value.__cause__
-    assert raised is not None
-    assert isinstance(raised.__cause__, DecodeFailed)
+    assert isinstance(caught.value.__cause__.__cause__, DecodeFailed)
     assert {problem.kind for problem in verify(place).problems} == {"chunk-damaged"}
 
 
 @pytest.mark.parametrize(("changes", "error", "match"), [
     ({"wrong_length": True}, ChunkError, r"2398 bytes instead of 2400.*test_signal.*recording/data"),
     ({"unknown_option": 1}, MetadataError, r"test_signal.*unknown_option.*recording/data"),
-    *(({"id": "test_wrapper", "inner": inner}, UnsafeDataError, "pickle")
+    *(({"id": "test_wrapper", "inner": inner}, errors.UnsafeDataError, "pickle")
       for inner in ({"id": "pickle"}, {"codecs": [{"name": "numcodecs.pickle"}]})),
     *(({"id": name}, MetadataError, name) for name in ("test_pickle", "test_derived")),
 ])  # fmt: skip
@@ -471,10 +458,9 @@ def test_what_cannot_be_written_with_it_is_refused_before_anything_is_written(tm
     ({"id": "blosc", "cname": "lz9"}, ValueRefusedError),
 ], ids=str)  # fmt: skip
 def test_an_option_that_a_codec_does_not_have_is_to_be_corrected(tmp_path, zarr_format, compressor, error):
-    wrapped = ZarrDataIO(RECORDING, compressor=compressor)
+    tree = trees.root(trees.dataset("data", ZarrDataIO(RECORDING, compressor=compressor)))
     with pytest.raises(error) as caught:
-        root = GroupBuilder("root", datasets={"data": DatasetBuilder("data", wrapped)})
-        write_builder(tmp_path / "a.zarr", root, zarr_format=zarr_format)
+        trees.write_builder(tmp_path / "a.zarr", tree, zarr_format=zarr_format)
     assert caught.value.path == "/data"
     assert caught.value.remedy.startswith("Correct the ")
     assert not (tmp_path / "a.zarr").exists()

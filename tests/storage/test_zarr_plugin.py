@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import numcodecs
 import numpy as np
@@ -277,9 +278,8 @@ def test_zarr_rewrites_the_documents_as_they_were(ours: Path) -> None:
 
 def test_zarr_creates_such_an_array_when_told_the_type(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path, mode="w", zarr_format=2)
-    array = group.create_array(
-        "refs", shape=(2,), chunks=(2,), dtype=plugin.JSON2ObjectDType(), filters=[numcodecs.JSON()], compressors=None
-    )
+    how = {"dtype": plugin.JSON2ObjectDType(), "filters": [numcodecs.JSON()], "compressors": None}
+    array = group.create_array("refs", shape=(2,), chunks=(2,), **how)
     array[:] = _object([_reference("/a"), None], (2,))
     assert zarr.open_group(tmp_path, mode="r")["refs"][:].tolist() == [_reference("/a"), None]
     assert json.loads((tmp_path / "refs/.zarray").read_text())["dtype"] == "|O"
@@ -341,13 +341,9 @@ def old_store(tmp_path: Path) -> Path:
 
 
 LEGACY: dict[str, Any] = {
-    "refs": [_reference("/a"), _reference("/b")],
-    "rows": [(0, 4, _reference("/a")), (6, 4, _reference("/b"))],
-    "pairs": [(1, "x"), (2, "yy")],
-    "raw": [b"\xff", b"0"],
-    "text": ["0", ""],
-    "spec": ["{}", "0"],
-}
+    "refs": [_reference("/a"), _reference("/b")], "rows": [(0, 4, _reference("/a")), (6, 4, _reference("/b"))],
+    "pairs": [(1, "x"), (2, "yy")], "raw": [b"\xff", b"0"], "text": ["0", ""], "spec": ["{}", "0"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("use_consolidated", [True, False], ids=["consolidated", "listed"])
@@ -418,10 +414,8 @@ print(json.dumps({{k: plain(a[...].tolist()) for k, a in pickle.loads(base64.b85
 
 
 def _registered() -> dict[str, Any]:
-    return {f"{kind}/{name}": entry for kind, entries in _REGISTRIES for name, entry in entries.items()}
-
-
-_REGISTRIES = (("type", data_type_registry.contents), ("codec", codec_registry))
+    registries = (("type", data_type_registry.contents), ("codec", codec_registry))
+    return {f"{kind}/{name}": entry for kind, entries in registries for name, entry in entries.items()}
 
 
 def test_the_switch_is_exact(old_store: Path) -> None:
@@ -469,15 +463,9 @@ class _Attack:
         return Path.touch, (self.marker,)
 
 
-class _Encoded:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def get_config(self) -> dict[str, Any]:
-        return {"id": "pickle", "protocol": 5}
-
-    def encode(self, buf: Any) -> bytes:
-        return self.data
+def _encoded(data: bytes) -> Any:
+    """Return a codec that makes these bytes of whatever it gets, and says that it pickles."""
+    return Mock(encode=Mock(return_value=data), get_config=Mock(return_value={"id": "pickle", "protocol": 5}))
 
 
 @pytest.fixture
@@ -501,11 +489,11 @@ def attack(tmp_path: Path) -> Iterator[bytes]:
 
 def test_pickled_code_in_a_chunk_is_refused(tmp_path: Path, attack: bytes, legacy: None, trusting: None) -> None:
     store = _Store(tmp_path / "bad.zarr")
-    store.array("refs", np.empty(1, object), codec=_Encoded(attack), fill_value=0)
-    store.array("rows", np.zeros(1, COMPOUND), codec=_Encoded(attack))
+    store.array("refs", np.empty(1, object), codec=_encoded(attack), fill_value=0)
+    store.array("rows", np.zeros(1, COMPOUND), codec=_encoded(attack))
     store.array("fine", np.arange(2))
     half = _OldPickle().encode(_object([_Reference(_reference("/a"))], (1,)))[:50]
-    store.array("damaged", np.empty(1, object), codec=_Encoded(half), fill_value=0)
+    store.array("damaged", np.empty(1, object), codec=_encoded(half), fill_value=0)
     fill, rows = base64.b64encode(attack).decode(), np.array([(1, 2, None)], dtype=COMPOUND)
     store.array("filled", rows, codec=numcodecs.Pickle(), fill_value=fill)
     store.array("gone", rows, codec=numcodecs.Pickle(), fill_value=fill, write_chunks=False)
@@ -536,7 +524,7 @@ def test_bytes_that_pose_as_records_do_not_become_pointers(tmp_path: Path) -> No
     size = COMPOUND.itemsize
     posing = pickle.dumps(np.frombuffer(b"\x41" * size, f"V{size}"), protocol=5)
     store = _Store(tmp_path)
-    store.array("rows", np.zeros(1, COMPOUND), codec=_Encoded(posing))
+    store.array("rows", np.zeros(1, COMPOUND), codec=_encoded(posing))
     code = f"""{_DUMP}
 from {older.__name__} import enable_legacy_files
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
