@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,26 +14,16 @@ from hdmf.common import get_manager
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.array import edits as edits_module
 from hdmf_zarr_backend.errors import JournalWarning, StoreError, StoreFullError, StoreUnreachableError
+from tests import trees
 from tests.faults.appending import append, failing, write_before
 from tests.places import stored_files
 
 GONE = OSError(errno.ETIMEDOUT, "the disk is gone")
 
 
-@pytest.fixture
-def whole(tmp_path: Path) -> Callable[[int], Path]:
-    """Makes the file that is appended to."""
-
-    def make(zarr_format: int) -> Path:
-        write_before(tmp_path / "before", zarr_format)
-        shutil.copytree(tmp_path / "before", tmp_path / "0")
-        return tmp_path
-
-    return make
-
-
-def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence(whole, monkeypatch):
-    place = whole(2) / "0"
+def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence(tmp_path, monkeypatch):
+    place = tmp_path / "0"
+    write_before(place, 2)
     there = stored_files(place)
     monkeypatch.setattr(edits_module, "WAITING_BYTES", 40)
     io = ZarrIO(place, "a", manager=get_manager())
@@ -56,9 +45,10 @@ def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence
     ("variant", "zarr_format", "what"),
     [("wider", 2, "another data type"), ("larger chunks", 3, "other chunks"), ("wider rows", 3, "another data type")],
 )
-def test_a_reader_from_before_is_told_of_a_change_that_is_under_way(whole, variant, zarr_format, what):
+def test_a_reader_from_before_is_told_of_a_change_that_is_under_way(tmp_path, variant, zarr_format, what):
     """New chunks have the names of the old ones: they are not damage, and are not taken for what was there."""
-    folder = whole(zarr_format)
+    folder = tmp_path
+    write_before(folder / "before", zarr_format)
     names = ("table/ragged_index", "numbers/growing", "texts")
     seen = set()
     for step in range(1, 1000, 5):
@@ -72,14 +62,13 @@ def test_a_reader_from_before_is_told_of_a_change_that_is_under_way(whole, varia
                 suppress(JournalWarning),
             ):
                 append(place, variant)
-            with ZarrIO(folder / "before") as before:
-                old = before.read_builder()
-                for name, array in zip(names, arrays, strict=True):
-                    try:
-                        assert np.array_equal(array[:], old[name].data[:])
-                    except StoreError as error:
-                        assert error.remedy == "Open the file again."
-                        seen.add(error.problem)
+            old = trees.read_builder(folder / "before")
+            for name, array in zip(names, arrays, strict=True):
+                try:
+                    assert np.array_equal(array[:], old[name].data[:])
+                except StoreError as error:
+                    assert error.remedy == "Open the file again."
+                    seen.add(error.problem)
         shutil.rmtree(place)
         if len(asked) < step:
             break

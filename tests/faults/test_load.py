@@ -1,7 +1,4 @@
-"""Two writers, eight readers and an appender on one file: nothing is lost, nothing is mixed, the refused are told why.
-
-Issue "Nothing lost, nobody let in", "Done when".
-"""
+"""Two writers, eight readers and an appender on one file: nothing is lost or mixed, and the refused are told why."""
 
 from __future__ import annotations
 

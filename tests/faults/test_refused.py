@@ -2,8 +2,6 @@
 
 The calls are those of the whole process, HDF5's and the zip module's among them: a library that is loaded first, and
 compiled here, refuses them.
-
-Source: issue "Nothing overwritten, nothing altered, nothing outside touched", "Done when".
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,16 +51,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@dataclass
-class Done:
-    """How a job ended: its code, what it said of errors, and how many calls it made."""
-
-    code: int
-    stderr: str
-    calls: int
-
-
-Run = Callable[..., Done]
+Run = Callable[..., SimpleNamespace]
+"""Does a job, and tells how it ended: its ``code``, ``stderr``, and how many ``calls`` it made."""
 
 
 @contextmanager
@@ -79,10 +69,10 @@ def running(library: Path | None = None) -> Iterator[Run]:
         assert process.stdin is not None
         assert process.stdout is not None
 
-        def run(job: str, folder: Path, **refused: Any) -> Done:
+        def run(job: str, folder: Path, **refused: Any) -> SimpleNamespace:
             process.stdin.write(json.dumps({"job": job, "folder": str(folder), **refused}) + "\n")
             process.stdin.flush()
-            return Done(**json.loads(process.stdout.readline()))
+            return SimpleNamespace(**json.loads(process.stdout.readline()))
 
         yield run
         process.stdin.close()
@@ -169,14 +159,10 @@ def test_a_clock_that_goes_back_changes_nothing(job: str, library: Path, prepare
     assert {name for name in os.listdir(folder) if name.startswith(".")} == hidden
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b' {"host": "elsewhere", "pid": 1, "since": "2999-01-01T00:00:00+00:00"}',
-        b' {"host": "elsewhere", "pid": 1, "since": "2026-01-01T00:00:00+00:00", "task": "append"}',
-    ],
-)
+@pytest.mark.parametrize("text", [
+    b"", b' {"host": "elsewhere", "pid": 1, "since": "2999-01-01T00:00:00+00:00"}',
+    b' {"host": "elsewhere", "pid": 1, "since": "2026-01-01T00:00:00+00:00", "task": "append"}',
+])  # fmt: skip
 def test_a_lock_file_that_was_left_blocks_nobody(text: bytes, prepared: Path, tmp_path: Path) -> None:
     """Where the system has locks, what is written in the file of a dead writer decides nothing."""
     folder = _copied(prepared, tmp_path, "stale")

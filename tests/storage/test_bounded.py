@@ -17,14 +17,9 @@ from hdmf_zarr_backend.options import Limits, ReadOptions
 
 NUMCODECS = tuple(map(int, numcodecs.__version__.split(".")[:2]))
 CODECS = {
-    "zlib": numcodecs.Zlib(1),
-    "gzip": numcodecs.GZip(1),
-    "bz2": numcodecs.BZ2(1),
-    "lzma": numcodecs.LZMA(),
-    "zstd": numcodecs.Zstd(1),
-    "blosc": numcodecs.Blosc("zstd", 5),
-    "lz4": numcodecs.LZ4(),
-}
+    "zlib": numcodecs.Zlib(1), "gzip": numcodecs.GZip(1), "bz2": numcodecs.BZ2(1), "lzma": numcodecs.LZMA(),
+    "zstd": numcodecs.Zstd(1), "blosc": numcodecs.Blosc("zstd", 5), "lz4": numcodecs.LZ4(),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
@@ -79,14 +74,11 @@ def frame_without_length(*blocks: bytes) -> bytes:
     return head + b"".join(parts)
 
 
-@pytest.mark.skipif(NUMCODECS < (0, 16), reason="before 0.16 numcodecs does not decode frames without a length")
-def test_frames_without_a_length_are_decoded():
-    frame = frame_without_length(b"abc", b"defg")
-    assert bytes(decode_bounded(CODECS["zstd"], frame, 2**18)) == b"abcdefg"
-
-
 def test_frames_without_a_length_are_bounded_by_their_blocks():
-    assert zstd_bound(frame_without_length(b"abc", b"defg")) == 2 * 2**17
+    frame = frame_without_length(b"abc", b"defg")
+    if NUMCODECS >= (0, 16):  # before, numcodecs does not decode them
+        assert bytes(decode_bounded(CODECS["zstd"], frame, 2**18)) == b"abcdefg"
+    assert zstd_bound(frame) == 2 * 2**17
     run = b"\x28\xb5\x2f\xfd\x00\x40" + ((2**17 << 3 | 1 << 1).to_bytes(3, "little") + b"x") * 1000
     assert zstd_bound(run) == 1000 * 2**17
     with pytest.raises(TooLargeError):

@@ -131,10 +131,9 @@ def test_an_account_that_the_url_names_too() -> None:
         object_settings(url, {"account_name": "other", "account_key": "a2V5PT0="})
 
 
-@pytest.mark.parametrize(
-    ("url", "variable"),
-    [("az://c/a", "AZURE_STORAGE_ENDPOINT"), ("gs://c/a", "GOOGLE_BASE_URL"), ("s3://c/a", "AWS_ENDPOINT_URL")],
-)
+@pytest.mark.parametrize(("url", "variable"), [
+    ("az://c/a", "AZURE_STORAGE_ENDPOINT"), ("gs://c/a", "GOOGLE_BASE_URL"), ("s3://c/a", "AWS_ENDPOINT_URL"),
+])  # fmt: skip
 def test_a_plain_server_of_the_environment(url: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "http://127.0.0.1:1")
     assert words(url, anon=True) == {"skip_signature": True, "allow_http": True}

@@ -158,16 +158,13 @@ def test_rows_of_a_table_need_a_lock_of_the_program(tmp_path: Path) -> None:
             assert found[number * 100 + position + 1] == [float(number)] * (position + 1)
 
 
-@pytest.mark.parametrize(
-    "change", [lambda data: data.append([1]), lambda data: data.resize(3)], ids=["append", "resize"]
-)
-def test_a_change_after_the_file_was_closed_is_refused(change: Callable[[Any], Any], tmp_path: Path) -> None:
+def test_a_change_after_the_file_was_closed_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.zarr", 5)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["n"].data
         data[0] = 7
     assert data[:2].tolist() == [7, 0]
-    for refused in (change, lambda data: data.__setitem__(1, 8)):
+    for change in (lambda: data.append([1]), lambda: data.resize(3), lambda: data.__setitem__(1, 8)):
         with pytest.raises(ModeError, match="the file is closed"):
-            refused(data)
+            change()
     assert values_in(path).tolist() == [7, 0, 0, 0, 0]

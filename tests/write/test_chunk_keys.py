@@ -48,10 +48,8 @@ def test_written_read_and_changed(tmp_path):
     assert encodings(path) == {json.dumps(V2)}, "a new array has keys as the others of the file have"
     assert verify(path).problems == []
     root = zarr.open_group(path, mode="r")
-    assert root["grid"][3].tolist() == [18, 19, 20, 21, 22, -1]
-    assert root["shards"][3].tolist() == [18, 19, 20, 21, 22, -1]
-    assert root["scalar"][()] == 3
-    assert root["new"][:].tolist() == [0, 1, 2]
+    assert root["grid"][3].tolist() == root["shards"][3].tolist() == [18, 19, 20, 21, 22, -1]
+    assert (root["scalar"][()], root["new"][:].tolist()) == (3, [0, 1, 2])
     (path / "grid" / "0.7").write_bytes(b"stray")
     assert [problem.path for problem in verify(path).remarks + verify(path).problems if "0.7" in str(problem)]
     repair(path)

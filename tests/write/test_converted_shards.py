@@ -29,7 +29,6 @@ RECORDING = np.random.default_rng(3).integers(-200, 200, (6000, 40), dtype="i2")
 @pytest.fixture(scope="module")
 def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Datasets with the filters of HDF5 that Zarr has, one with an absent chunk, and some that are not recordings."""
-
     path = tmp_path_factory.mktemp("hdf5") / "a.h5"
     with h5py.File(path, "w") as file:
         pipelines: dict[str, dict[str, Any]] = {
@@ -61,74 +60,62 @@ def converted(hdf5: Path) -> Path:
     return hdf5.with_name("sharded.zarr")
 
 
-@pytest.mark.parametrize("name", SHARDED)
-def test_a_conversion_puts_chunks_into_shards(hdf5, converted, name):
-    node = parse(LocalStore(str(converted))).hierarchy.get(name)
-    assert isinstance(node, Dataset)
-    assert node.stored.shards is not None
-    assert (node.stored.shards.shape, node.stored.chunks) == ((8000, 40), (1000, 40))
-    assert sorted(stored_files(converted / name)) == ["c/0/0", "c/1/0", "c/2/0", "zarr.json"]
-    with h5py.File(hdf5) as file:
-        assert np.array_equal(values_of(converted)[name], file[name][()])
+def stored_in(path: Path) -> dict[str, Any]:
+    """Return how the arrays of a file are stored, by their names."""
+    nodes = parse(LocalStore(str(path))).hierarchy.walk()
+    return {name: node.stored for name, node in nodes if isinstance(node, Dataset)}
 
 
-@pytest.mark.parametrize("name", ["long", "small", "text", "scalar"])
-def test_what_has_other_axes_or_one_chunk_has_no_shards(converted, name):
-    node = parse(LocalStore(str(converted))).hierarchy.get(name)
-    assert isinstance(node, Dataset)
-    assert node.stored.shards is None
+def test_a_conversion_puts_chunks_into_shards(hdf5, converted):
+    """But for what has other axes, or one chunk."""
+    found, values = stored_in(converted), values_of(converted)
+    assert {name for name, stored in found.items() if stored.shards is not None} == {*SHARDED}
+    assert found.keys() - {*SHARDED} == {"long", "small", "text", "scalar"}
+    for name in SHARDED:
+        assert (found[name].shards.shape, found[name].chunks) == ((8000, 40), (1000, 40)), name
+        assert sorted(stored_files(converted / name)) == ["c/0/0", "c/1/0", "c/2/0", "zarr.json"], name
+        with h5py.File(hdf5) as file:
+            assert np.array_equal(values[name], file[name][()]), name
 
 
 @pytest.mark.parametrize("name", COPIED)
 def test_shards_are_assembled_from_the_chunks_of_hdf5_as_they_are(hdf5, converted, name):
-    node = parse(LocalStore(str(converted))).hierarchy.get(name)
     with h5py.File(hdf5) as file:
         dataset = file[name]
         stored = {tuple(n // c for n, c in zip(found.chunk_offset, (1000, 40), strict=True)): found
                   for found in map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))}  # fmt: skip
         raw = {index: dataset.id.read_direct_chunk(found.chunk_offset)[1] for index, found in stored.items()}
-    reader, same = ShardReader(LocalStore(str(converted)), name, node.stored), 0
-    for index, data in raw.items():
-        same += reader.get(index) == data
-    assert same == len(raw) == (2 if name == "holes" else 18)
+    reader = ShardReader(LocalStore(str(converted)), name, stored_in(converted)[name])
+    assert {index: reader.get(index) for index in raw} == raw
+    assert len(raw) == (2 if name == "holes" else 18)
 
 
 @pytest.mark.parametrize("executor", [2, "processes"])
 def test_shards_of_a_conversion_are_the_same_whoever_makes_them(hdf5, converted, tmp_path, executor):
-    convert(
-        hdf5,
-        tmp_path / "a.zarr",
-        zarr_format=3,
-        shards=(7500, 40),
-        check=False,
-        write_options=WriteOptions(executor=executor),
-    )
-    assert {name: stored_files(tmp_path / "a.zarr" / name) for name in SHARDED} == {
-        name: stored_files(converted / name) for name in SHARDED
-    }
+    options = WriteOptions(executor=executor)
+    convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards=(7500, 40), check=False, write_options=options)
+    for name in SHARDED:
+        assert stored_files(tmp_path / "a.zarr" / name) == stored_files(converted / name), name
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", SHARDED)
-def test_others_read_what_a_conversion_sharded(converted, name):
-    values = zarr.open_array(converted / name, mode="r")[...]
-    assert np.array_equal(values, values_of(converted)[name])
+def test_others_read_what_a_conversion_sharded(converted):
+    ours = values_of(converted)
+    for name in SHARDED:
+        assert np.array_equal(zarr.open_array(converted / name, mode="r")[...], ours[name]), name
 
 
 def test_large_arrays_get_shards_by_bytes(hdf5, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "SHARDED_BYTES", 2**20)
     convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", check=False)
-    found = {name for name, node in parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk()
-             if isinstance(node, Dataset) and node.stored.shards is not None}  # fmt: skip
-    assert found == {*SHARDED, "long"}
+    found = stored_in(tmp_path / "a.zarr")
+    assert {name for name, stored in found.items() if stored.shards is not None} == {*SHARDED, "long"}
     assert verify(tmp_path / "a.zarr", "chunks").problems == []
     planned = dry_run(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", estimate=False)
     assert metadata(planned.hierarchy) == metadata(tmp_path / "a.zarr")
-    nodes = dict(parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk())
     for path, array in planned.arrays.items():
-        node = nodes[path.strip("/")]
-        assert isinstance(node, Dataset)
-        assert array.shards == (None if node.stored.shards is None else node.stored.shards.shape), path
+        shards = found[path.strip("/")].shards
+        assert array.shards == (None if shards is None else shards.shape), path
 
 
 def test_a_zarr_file_gets_shards_when_it_becomes_format_3(converted, tmp_path):

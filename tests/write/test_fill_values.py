@@ -1,6 +1,7 @@
 """Fill values of every kind of element: as given, after a resize, in both formats, from HDF5 and back."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.documents import document
 from tests.trees import dataset, edit_builder, read_builder, root, write_builder
 from tests.zarrs import IS_ZARR_2
 
-PAIR = [("a", "<i4"), ("b", "S3")]
+PAIR, NESTED = [("a", "<i4"), ("b", "S3")], [("a", "<i4"), ("b", [("c", "<f8")])]
 ROW = np.array((7, b"xy"), PAIR)[()]
 OBJECTS = np.dtype(object)
 
@@ -94,10 +95,7 @@ H5: dict[str, dict[str, Any]] = {
     "truth": {"dtype": bool, "fillvalue": True},
     "complex": {"dtype": "c8", "fillvalue": 1 + 2j},
     "rows": {"dtype": PAIR, "fillvalue": ROW},
-    "rows of rows": {
-        "dtype": [("a", "<i4"), ("b", [("c", "<f8")])],
-        "fillvalue": np.array((7, (8.0,)), [("a", "<i4"), ("b", [("c", "<f8")])])[()],
-    },
+    "rows of rows": {"dtype": NESTED, "fillvalue": np.array((7, (8.0,)), NESTED)[()]},
 }
 
 
@@ -121,27 +119,23 @@ def test_a_resized_copy_has_the_fill_value_of_hdf5(tmp_path, kind, zarr_format):
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype", "fill", "item"),
+    ("values", "dtype", "fill"),
     [
-        (["a", None, "b"], OBJECTS, "n/a", "n/a"),
-        ([b"a", None, b"b"], OBJECTS, b"n/a", b"n/a"),
-        ([b"a", None, b"\xff"], OBJECTS, b"n/a", b"n/a"),
-        ([1, None, 2], np.dtype("i4"), -1, -1),
+        (["a", None, "b"], OBJECTS, "n/a"), ([b"a", None, b"b"], OBJECTS, b"n/a"),
+        ([b"a", None, b"\xff"], OBJECTS, b"n/a"), ([1, None, 2], np.dtype("i4"), -1),
     ],
     ids=["text", "ASCII", "bytes", "numbers"],
-)
-def test_what_an_iterator_leaves_out(tmp_path, zarr_format, values, dtype, fill, item):
+)  # fmt: skip
+def test_what_an_iterator_leaves_out(tmp_path, zarr_format, values, dtype, fill):
     iterator = DataChunkIterator(data=iter(values), dtype=dtype, maxshape=(None,))
     wrapped = ZarrDataIO(iterator, fillvalue=fill, chunks=(2,))
     path = write_builder(tmp_path / "a.zarr", root(dataset("d", wrapped)), zarr_format=zarr_format)
-    assert read_builder(path)["d"].data[:].tolist() == [values[0], item, values[2]]
-    assert equal(grown(path), item)
+    assert read_builder(path)["d"].data[:].tolist() == [values[0], fill, values[2]]
+    assert equal(grown(path), fill)
 
 
 @pytest.mark.parametrize("kind", ["text", "bytes", "bytes of fixed length", "rows", "dates"])
-@pytest.mark.parametrize(
-    "wrap", [lambda data: data, lambda data: ZarrDataIO(data, chunks=(1,))], ids=["plain", "wrapped"]
-)
+@pytest.mark.parametrize("wrap", [lambda data: data, partial(ZarrDataIO, chunks=(1,))], ids=["plain", "wrapped"])
 def test_a_copy_of_a_stored_array_keeps_it(tmp_path, kind, wrap, zarr_format):
     data, fill = GIVEN[kind]
     wrapped = ZarrDataIO(data, fillvalue=fill, maxshape=(None,))
@@ -156,11 +150,8 @@ def test_the_forms_on_disk(tmp_path):
     """Bytes are in Base64 in both formats, as zarr-python 3 has them."""
     for number, name in ((2, "d/.zarray"), (3, "d/zarr.json")):
         for fill, data, form in (("ü", ["a"], "ü"), (b"\xff", [b"a"], "/w==")):
-            path = write_builder(
-                tmp_path / f"{number}{form[0] == '/'}.zarr",
-                root(dataset("d", ZarrDataIO(data, fillvalue=fill))),
-                zarr_format=number,
-            )
+            tree = root(dataset("d", ZarrDataIO(data, fillvalue=fill)))
+            path = write_builder(tmp_path / f"{number}{form[0] == '/'}.zarr", tree, zarr_format=number)
             assert json.loads((path / name).read_text())["fill_value"] == form
 
 
@@ -184,9 +175,8 @@ def test_a_fill_value_of_another_kind_is_refused(tmp_path, data, word, fill, wra
 def test_text_that_other_programs_declare_for_bytes(tmp_path):
     """zarr-python 2 and hdmf-zarr wrote text, or 0, as the fill value of bytes."""
     for given, item in (("not Base64!", b"not Base64!"), ("", b""), (0, b""), ("bi9h", b"n/a")):
-        path = write_builder(
-            tmp_path / f"{item!r}.zarr", root(dataset("d", [b"\xff"], maxshape=(None,))), zarr_format=2
-        )
+        tree = root(dataset("d", [b"\xff"], maxshape=(None,)))
+        path = write_builder(tmp_path / f"{item!r}.zarr", tree, zarr_format=2)
         array = document(path, "d/.zarray") | {"fill_value": given}
         (path / "d" / ".zarray").write_text(json.dumps(array))
         (path / ".zmetadata").unlink()

@@ -21,6 +21,7 @@ from tests.zarrs import IS_ZARR_2, needs_zarr_3
 VALUES = (np.arange(1200) % 301).astype("<i2").reshape(300, 4)
 BLOSC = {"id": "blosc", "cname": "lz4", "clevel": 7, "shuffle": 2, "blocksize": 0}
 DELTA = {"id": "delta", "dtype": "<i2", "astype": "<i2"}
+FORMAT_2: dict[str, Any] = {} if IS_ZARR_2 else {"zarr_format": 2}
 
 
 def stored(store: Any, path: str | None = None, **options: Any) -> Any:
@@ -29,8 +30,7 @@ def stored(store: Any, path: str | None = None, **options: Any) -> Any:
         "shape": VALUES.shape, "dtype": VALUES.dtype, "chunks": (70, 3), "fill_value": 5,
         "compressor": numcodecs.get_codec(BLOSC), "filters": [numcodecs.Delta("<i2")],
     }  # fmt: skip
-    number = {} if IS_ZARR_2 else {"zarr_format": 2}
-    array = zarr.open_array(store, mode="w", **({} if path is None else {"path": path}), **given, **number, **options)
+    array = zarr.open_array(store, mode="w", **({} if path is None else {"path": path}), **given, **FORMAT_2, **options)
     array[:250] = VALUES[:250]
     return array
 
@@ -40,7 +40,7 @@ def _folder(folder: Path) -> Any:
 
 
 def _member(folder: Path) -> Any:
-    zarr.open_group(str(folder / "group.zarr"), mode="w", **({} if IS_ZARR_2 else {"zarr_format": 2}))
+    zarr.open_group(str(folder / "group.zarr"), mode="w", **FORMAT_2)
     return stored(str(folder / "group.zarr" / "a"))
 
 
@@ -155,25 +155,20 @@ def test_text_of_zarr_itself(tmp_path):
     array = zarr.open_array(str(tmp_path / "text.zarr"), mode="w", shape=texts.shape, chunks=3, **options)
     array[:] = texts
     assert list(ZarrDataIO(array)) == texts.tolist()
+    assert list(ZarrDataIO([1, 2])) == [1, 2]
+    assert [block.data.tolist() for block in ZarrDataIO(DataChunkIterator(data=[1, 2]))] == [[1], [2]]
     for name, data in (("plain.zarr", array), ("wrapped.zarr", ZarrDataIO(array))):
         path = write_builder(tmp_path / name, root(dataset("d", data, "utf8")), zarr_format=2)
         assert read_builder(path)["d"].data[()].tolist() == texts.tolist()
         assert document(path, "d/.zarray")["chunks"] == [3]
 
 
-def test_an_iterator_in_a_wrapper_is_iterated_over_as_before():
-    assert [block.data.tolist() for block in ZarrDataIO(DataChunkIterator(data=[1, 2]))] == [[1], [2]]
-    assert list(ZarrDataIO([1, 2])) == [1, 2]
-
-
 @pytest.mark.parametrize("source", [_member, _memory, _zip])
 def test_processes_copy_what_they_can_open(tmp_path, source):
     """An array in the memory of this process is read in it."""
     data = source(tmp_path)
-    large = zarr.open_array(
-        zarr.storage.MemoryStore() if source is _memory else str(tmp_path / "large.zarr"),
-        mode="w", shape=(400_000,), chunks=(100_000,), dtype="<i4", **({} if IS_ZARR_2 else {"zarr_format": 2}),
-    )  # fmt: skip
+    place = zarr.storage.MemoryStore() if source is _memory else str(tmp_path / "large.zarr")
+    large = zarr.open_array(place, mode="w", shape=(400_000,), chunks=(100_000,), dtype="<i4", **FORMAT_2)
     large[:] = np.arange(400_000)
     tree = root(dataset("d", data), dataset("large", ZarrDataIO(large)))
     found = read_builder(write_builder(tmp_path / "new.zarr", tree, **arguments(executor="processes", link_data=False)))
