@@ -1,5 +1,6 @@
 """Conversions of HDF5 files differ in nothing from them; what one could lose is found."""
 
+import functools
 import json
 import shutil
 from collections.abc import Callable
@@ -82,13 +83,8 @@ def test_a_chunk_that_is_gone_is_a_difference_in_values(everything, tmp_path):
     other = changed(zarr, tmp_path, lambda _: None)
     (other / "numbers/0.0").unlink()
     (difference,) = compare(hdf5, other, ignore=("link",))
-    assert (difference.path, difference.kind, difference.a, difference.b, difference.place) == (
-        "/numbers",
-        "value",
-        0,
-        -1,
-        "[0, 0]",
-    )
+    assert (difference.path, difference.kind) == ("/numbers", "value")
+    assert (difference.a, difference.b, difference.place) == (0, -1, "[0, 0]")
 
 
 def test_virtual_data_become_plain_data(tmp_path):
@@ -106,19 +102,16 @@ def test_a_noted_type_that_does_not_fit_any_more_says_nothing(everything, tmp_pa
     assert compare(everything[1], changed(everything[1], tmp_path, hdf5_note("plain", "type", spoil))) == []
 
 
-@pytest.mark.parametrize("spoil", ["nonsense", {}, 7, {"text": "ascii", "size": 3}, {"array": "<i4"}, {"fields": 3}])
-def test_a_noted_type_that_is_none_is_told(everything, tmp_path, spoil):
+ENDLESS = functools.reduce(lambda inner, _: {"sequence": inner}, range(200), "<i4")
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    *((spoil, "/plain") for spoil in (
+        "nonsense", {}, 7, {"text": "ascii", "size": 3}, {"array": "<i4"}, {"fields": 3})), (ENDLESS, "too deep"),
+])  # fmt: skip
+def test_a_noted_type_that_is_none_is_told(everything, tmp_path, spoil, message):
     other = changed(everything[1], tmp_path, hdf5_note("plain", "type", spoil))
-    with pytest.raises(MetadataError, match="/plain"):
-        compare(everything[1], other)
-
-
-def test_a_noted_type_cannot_be_nested_without_end(everything, tmp_path):
-    endless: Any = "<i4"
-    for _ in range(200):
-        endless = {"sequence": endless}
-    other = changed(everything[1], tmp_path, hdf5_note("plain", "type", endless))
-    with pytest.raises(MetadataError, match="too deep"):
+    with pytest.raises(MetadataError, match=message):
         compare(everything[1], other)
 
 
