@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from hdmf_zarr_backend.errors import StoreError, StoreExistsError
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
-from tests.places import put
+from tests.places import put, stored_files
 
 
 def test_what_is_in_a_bucket_is_replaced_only_on_request(s3, tmp_path):
@@ -70,10 +72,6 @@ def recording(web) -> Path:
     return samples.write_hdf5(web.folder / "a.nwb", nwbfile)
 
 
-def bytes_in(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -89,7 +87,7 @@ def test_an_hdf5_file_at_a_url_becomes_what_the_one_on_disk_becomes(web, recordi
     here = convert(recording, tmp_path / "here.nwb.zarr", **options)
     far = convert(f"{web.url}/a.nwb", tmp_path / "far.nwb.zarr", **options)
     assert not compare(f"{web.url}/a.nwb", tmp_path / "far.nwb.zarr", ignore=("chunks", "filters"))
-    assert bytes_in(tmp_path / "far.nwb.zarr") == bytes_in(tmp_path / "here.nwb.zarr")
+    assert stored_files(tmp_path / "far.nwb.zarr") == stored_files(tmp_path / "here.nwb.zarr")
     assert far.lines(name="a") == here.lines(name="a")
 
 
@@ -101,31 +99,23 @@ def test_an_hdf5_file_of_any_name_is_found_by_its_first_bytes(s3, tmp_path):
         assert not compare(origin, s3.url("b.zarr"), storage_options=s3.options)
 
 
-class AtStart(Progress):
-    """Calls a function when the first values are written."""
-
-    def __init__(self, function):
-        self.function = function
-
-    def start(self, total):
-        self.function()
+def at_start(effect: Any) -> WriteOptions:
+    """Return options by which something happens when the first values are written."""
+    return WriteOptions(progress=Mock(Progress, start=Mock(side_effect=effect)))
 
 
 def test_an_hdf5_file_at_a_url_that_changes_meanwhile_is_not_copied(web, recording, tmp_path):
-    options = WriteOptions(progress=AtStart(lambda: os.utime(recording, (1, 1))))
+    options = at_start(lambda total: os.utime(recording, (1, 1)))
     with pytest.raises(StoreError, match="the source has changed since the copy was planned"):
         convert(f"{web.url}/a.nwb", tmp_path / "a.nwb.zarr", write_options=options)
     assert os.listdir(tmp_path) == ["web"]
 
 
 def test_a_conversion_from_a_url_is_resumed_with_another_signature(web, recording, tmp_path):
-    def stop() -> None:
-        raise KeyboardInterrupt
-
     url, target = f"{web.url}/a.nwb?X-Amz-Signature=", tmp_path / "a.nwb.zarr"
     with pytest.raises(KeyboardInterrupt):
-        convert(f"{url}secret1", target, resume=True, write_options=WriteOptions(progress=AtStart(stop)))
-    assert not [data for data in bytes_in(tmp_path).values() if b"secret1" in data]
+        convert(f"{url}secret1", target, resume=True, write_options=at_start(KeyboardInterrupt))
+    assert not [data for data in stored_files(tmp_path).values() if b"secret1" in data]
     convert(f"{url}secret2", target, resume=True)
     assert not compare(recording, target, ignore=("chunks",))
-    assert not [data for data in bytes_in(tmp_path).values() if b"secret" in data]
+    assert not [data for data in stored_files(tmp_path).values() if b"secret" in data]

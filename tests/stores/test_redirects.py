@@ -17,6 +17,7 @@ from hdmf_zarr_backend import ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import LinkRefusedError, StoreError, StoreUnreachableError
 from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
+from tests.documents import change_attributes
 from tests.servers import Proxy, WebServer, serving
 
 SECRET = {"X-Token": "secret", "Authorization": "token secret"}
@@ -174,9 +175,8 @@ def test_the_url_that_the_user_gives_may_be_redirected(tmp_path, near, far, name
 
 
 def test_a_file_that_was_found_does_not_move_to_another_server(tmp_path, near, far):
-    trees.write_builder(
-        tmp_path / "near" / "a.zarr.zip", trees.root(trees.dataset("x", np.random.default_rng(1).random(500_000)))
-    )
+    x = trees.dataset("x", np.random.default_rng(1).random(500_000))
+    trees.write_builder(tmp_path / "near" / "a.zarr.zip", trees.root(x))
     with ZarrIO(f"{near.url}/a.zarr.zip", "r", storage_options=OBSTORE) as io:
         data = io.read_builder()["x"].data
         redirect(near, lambda path: far.url + path)
@@ -189,15 +189,11 @@ def test_a_link_to_a_file_is_not_redirected(tmp_path, near, far):
     put(tmp_path, "b.zarr.zip")
     redirect(near, lambda path: far.url + path)
     trees.write_builder(tmp_path / "a.zarr", trees.root(unit="V"))
-    entry = f'{{"name": "l", "source": "{near.url}/b.zarr.zip", "path": "/x"}}'
-    (tmp_path / "a.zarr" / ".zmetadata").unlink()
-    (tmp_path / "a.zarr" / ".zattrs").write_text(f'{{"zarr_link": [{entry}]}}')
+    entry = {"name": "l", "source": f"{near.url}/b.zarr.zip", "path": "/x"}
+    change_attributes(tmp_path / "a.zarr", "", lambda attributes: attributes.update(zarr_link=[entry]))
     with pytest.warns(BrokenLinkWarning, match="is not followed"), ZarrIO(tmp_path / "a.zarr", "r") as io:
         assert not io.read_builder().links
     assert not far.requests
-    with (
-        warnings.catch_warnings(),
-        ZarrIO(tmp_path / "a.zarr", "r", read_options=ReadOptions(external_links="follow")) as io,
-    ):
-        warnings.simplefilter("error")
-        assert io.read_builder().links["l"].builder.data[1] == 666
+    with warnings.catch_warnings(action="error"):
+        root = trees.read_builder(tmp_path / "a.zarr", read_options=ReadOptions(external_links="follow"))
+        assert root.links["l"].builder.data[1] == 666
