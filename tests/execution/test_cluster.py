@@ -15,10 +15,9 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import convert
+from hdmf_zarr_backend import WriteOptions, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.write import tasks
 from hdmf_zarr_backend.write.tasks import opened

@@ -12,9 +12,7 @@ from hdmf.backends.hdf5 import HDF5IO
 from hdmf.common import get_manager
 from hdmf.data_utils import DataChunk
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend import ReadOptions, WriteOptions, ZarrDataIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.progress import Progress
 from tests.blocks import Blocks
 from tests.execution.conftest import KINDS

@@ -14,9 +14,8 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, WriteError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.write.tasks import runner
 from tests import trees

@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import ReadOptions, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import StoreNotFoundError
-from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store import files as store_files
 from hdmf_zarr_backend.store import local as local_store
 from tests import trees

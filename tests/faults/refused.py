@@ -22,8 +22,7 @@ from typing import Any
 import hdf5plugin  # noqa: F401 - all is loaded before the first fork
 import numpy as np
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend import ZarrBackendError, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.store.files import partial_path
 from tests import trees
 

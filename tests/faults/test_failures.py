@@ -16,9 +16,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from hdmf_zarr_backend import ZarrIO, errors
+from hdmf_zarr_backend import WriteOptions, ZarrIO, errors
 from hdmf_zarr_backend.errors import StoreError, StoreFullError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import trees
 from tests.faults.appending import failing

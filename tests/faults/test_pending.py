@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, repair, upgrade, verify
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert, repair, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, JournalWarning, StoreNotFoundError
 from tests import trees
 

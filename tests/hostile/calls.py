@@ -21,9 +21,8 @@ import numpy as np
 import pytest
 from hdmf.build import GroupBuilder
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import StoreLockedError, ZarrBackendError
-from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend import WriteOptions, ZarrBackendError, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import StoreLockedError
 from tests import trees
 from tests.hostile.catalogue import CARELESS, VALUES, Act, Case, opened
 
@@ -125,8 +124,7 @@ def _written_after_close(path: Path) -> None:
 
 _FORK = """
 import os, pickle, sys
-from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend import ZarrBackendError, ZarrIO
 from tests import trees
 with ZarrIO(sys.argv[1], "r+") as io:
     builder = io.read_builder()

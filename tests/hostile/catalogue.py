@@ -23,9 +23,8 @@ import numpy as np
 import pytest
 from hdmf.build import LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, compare, convert
+from hdmf_zarr_backend import Limits, ReadOptions, ZarrDataIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.proportion import ends
 

@@ -29,10 +29,8 @@ import numpy as np
 import obstore  # noqa: F401 - a library that is loaded later has no room in the address space
 
 import hdmf_zarr_backend as package
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrIO, convert
+from hdmf_zarr_backend import Limits, NWBZarrIO, ReadOptions, ZarrBackendError, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.hostile.files import SECRET, HostileFile, all_files, hdf5, put, zarr
 from tests.hostile.mutate import mutated

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hdmf_zarr_backend import verify
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend import ZarrBackendError, verify
 from tests.hostile.catalogue import PAGE, Case, all_cases, page_parts, write
 
 

@@ -16,9 +16,8 @@ from hdmf.backends.hdf5 import HDF5IO
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.common import get_manager
 
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, errors, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, compare, convert, dry_run, errors, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
 from hdmf_zarr_backend.encoding.data_types import encode_type
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3

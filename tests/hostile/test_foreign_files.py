@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from hdmf.common import DynamicTable, VectorData, get_manager
 
-from hdmf_zarr_backend import ZarrIO, convert, verify
+from hdmf_zarr_backend import ReadOptions, WriteOptions, ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, StoreError, StoreRefusedError, ZarrBackendError
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests.hostile.files import GIGABYTES, bomb
 from tests.places import stored_files
 from tests.watching import Interrupted

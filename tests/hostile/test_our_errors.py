@@ -12,10 +12,9 @@ import pytest
 import zarr as zarr_python
 from h5py import h5a, h5d, h5s, h5t
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ReadOptions, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import LimitError, MetadataError, StoreError, ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.everything import write_everything
 from tests.hostile.files import encrypted, texts, with_namespace, zarr, zipped

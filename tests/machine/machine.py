@@ -15,17 +15,11 @@ from hdmf.build import GroupBuilder
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hdmf_zarr_backend import errors
+from hdmf_zarr_backend import WriteOptions, ZarrIO, consolidate, convert, errors, repair, upgrade, verify
 from hdmf_zarr_backend.array import edits as edits_module
-from hdmf_zarr_backend.check.repair import consolidate, repair
-from hdmf_zarr_backend.check.verify import verify
-from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreNotFoundError, UnlockedWarning
-from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import open_store
-from hdmf_zarr_backend.upgrading import upgrade
 from tests.machine.faults import KINDS, Fault, Killed, Operations, failing
 from tests.machine.model import (
     ROWS,

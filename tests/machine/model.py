@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
+from hdmf_zarr_backend import ZarrDataIO
 
 Content: TypeAlias = dict[str, Any]
 """``{path: what is there}``: kind, attributes, type, shape and values, comparable with ``==``."""

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend import ZarrBackendError
 from tests.keystores import DictStore
 from tests.machine.machine import FileMachine, LocalSetup, Setup, ZipSetup
 from tests.servers import S3Server

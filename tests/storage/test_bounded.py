@@ -10,10 +10,9 @@ from hdmf.common import DynamicTable, VectorData, get_manager
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import Limits, ReadOptions, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.encoding.chunk_codec import TooLargeError, decode_bounded, zstd_bound
 from hdmf_zarr_backend.errors import LimitError, UsageError
-from hdmf_zarr_backend.options import Limits, ReadOptions
 
 NUMCODECS = tuple(map(int, numcodecs.__version__.split(".")[:2]))
 CODECS = {

@@ -17,10 +17,9 @@ from hdmf.build import ReferenceBuilder
 from numcodecs.abc import Codec
 from pynwb import NWBFile, TimeSeries
 
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, errors, upgrade, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ReadOptions, WriteOptions, ZarrDataIO, convert, errors, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsupportedFileError, UsageError, ValueRefusedError
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import samples, trees
 from tests.peers import Peer
 from tests.samples import plain_nwbfile, write_zarr

@@ -20,9 +20,8 @@ from fsspec.registry import _registry
 from pynwb import TimeSeries
 from pynwb.file import NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, errors, repair
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, errors, repair
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreRefusedError, StoreUnreachableError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.opening import open_store

@@ -13,10 +13,8 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf.testing import TestCase
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, errors
-from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compare, convert, errors
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreRefusedError, UsageError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.opening import open_store
 from hdmf_zarr_backend.store.zarr_python import IcechunkStore
 from hdmf_zarr_backend.zom import from_zom, to_zom

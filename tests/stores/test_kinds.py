@@ -17,9 +17,8 @@ from hdmf.testing import TestCase
 from pynwb import TimeSeries, get_type_map
 from pynwb.file import NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, errors
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrIO, errors
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError, StoreUnreachableError, UsageError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
 from tests.clouds import BY_OBSTORE, CLOUDS

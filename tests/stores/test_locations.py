@@ -9,8 +9,7 @@ import pytest
 import zarr
 import zarr.storage
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, report, validate, verify
-from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, convert, report, validate, verify
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.outline import open_outline
 from tests import samples, trees

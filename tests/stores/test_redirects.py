@@ -13,9 +13,8 @@ import pytest
 from aiohttp import BasicAuth
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend import ZarrIO, convert, verify
+from hdmf_zarr_backend import ReadOptions, ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import LinkRefusedError, StoreError, StoreUnreachableError
-from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.documents import change_attributes
 from tests.servers import Proxy, WebServer, serving

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import zarr
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, dry_run, upgrade, verify
-from hdmf_zarr_backend.check.repair import repair
-from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, compare, convert, dry_run, repair, upgrade, verify
 from hdmf_zarr_backend.errors import ChunkError, UsageError
-from hdmf_zarr_backend.options import WriteOptions
 from tests import samples, trees
 from tests.places import stored_files
 

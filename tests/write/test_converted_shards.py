@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import zarr
 
-from hdmf_zarr_backend import convert, dry_run, verify
+from hdmf_zarr_backend import WriteOptions, convert, dry_run, verify
 from hdmf_zarr_backend.array.shards import ShardReader
 from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.write import plan
 from tests.documents import metadata

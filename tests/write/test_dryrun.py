@@ -14,7 +14,7 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.cli.main import main
@@ -22,7 +22,6 @@ from hdmf_zarr_backend.dryrun import DryRun, dry_run
 from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.zom import model_json
 from tests import samples

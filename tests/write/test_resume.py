@@ -10,10 +10,9 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrIO, convert, errors
+from hdmf_zarr_backend import WriteOptions, ZarrIO, convert, errors
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ConflictError, StoreExistsError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store import files, transaction
 from hdmf_zarr_backend.store.files import RECORD, Resumption

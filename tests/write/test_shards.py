@@ -13,16 +13,14 @@ from hdmf.data_utils import DataChunk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, verify
 from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import chunks_in_shard, shard_grid, shard_named
-from hdmf_zarr_backend.check.verify import verify
 from hdmf_zarr_backend.encoding.layout import SHARD_BYTES, Sharding, shards_by_bytes
 from hdmf_zarr_backend.encoding.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.nodes import Dataset, Shards, StoredArray
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.iterators import GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, give_shards

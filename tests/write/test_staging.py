@@ -11,9 +11,8 @@ from unittest.mock import DEFAULT, Mock
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend import WriteOptions, ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, UsageError
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store import files as store_files
 from hdmf_zarr_backend.store import local as local_store
 from hdmf_zarr_backend.store.base import Store

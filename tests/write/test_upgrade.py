@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 import zarr
 
-from hdmf_zarr_backend import ZarrIO, convert, upgrade, verify
+from hdmf_zarr_backend import WriteOptions, ZarrIO, compare, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, StoreLockedError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples
 from tests.everything import write_everything
