@@ -37,9 +37,7 @@ def write_sample(file: h5py.File) -> None:
     group.attrs["empty"] = h5py.Empty("<f4")
     group.attrs["nothing"] = np.zeros((0, 2), "<i2")
     group.attrs["complex"] = np.array([1 + 2j])
-    group.attrs.create(
-        "ragged", np.array([np.array([1, 2]), np.array([3])], dtype=object), dtype=h5py.vlen_dtype("<i8")
-    )
+    group.attrs.create("ragged", ragged([1, 2], [3]), dtype=h5py.vlen_dtype("<i8"))
     numbers = file.create_dataset("numbers", compression="gzip", fillvalue=-1, **NUMBERS)
     numbers[...] = np.arange(24).reshape(6, 4)
     file.create_dataset("numbers_copy", compression="gzip", fillvalue=-1, **NUMBERS)[...] = numbers[...]
@@ -68,9 +66,8 @@ def write_sample(file: h5py.File) -> None:
     file["group/root"] = file["/"]
     file["refs"] = np.array([file["plain"].ref, file["group"].ref, file["/"].ref], dtype=h5py.ref_dtype)
     file.create_dataset("null_ref", (1,), dtype=h5py.ref_dtype)
-    file["regions"] = np.array(
-        [file["numbers"].regionref[0:2, 1:3], file["plain"].regionref[...]], h5py.regionref_dtype
-    )
+    regions = [file["numbers"].regionref[0:2, 1:3], file["plain"].regionref[...]]
+    file["regions"] = np.array(regions, h5py.regionref_dtype)
     table = file.create_dataset("table", (2,), TABLE)
     table[...] = np.array([(1, file["plain"].ref, "x"), (2, file["numbers"].ref, "y")], TABLE)
     rows = file.create_group("trials")
@@ -164,7 +161,7 @@ def text(charset: str, length: int | None = None) -> Any:
 
 COPY, NAMESPACE, REF = "numbers_copy", "specifications/core/2.0/namespace", {"dtype": h5py.ref_dtype}
 FIXED = np.array([b"abc", b"de"], text("utf-8", 5))
-REGION = h5py.regionref_dtype
+REGION, ASCII = h5py.regionref_dtype, h5py.string_dtype("ascii")
 GREEN = h5py.enum_dtype({"red": 1, "green": 2}, basetype="i1")
 
 # name -> kind, path (and attribute, behind an @), how the difference is planted in a copy of the sample
@@ -222,10 +219,8 @@ PLANTED: dict[str, tuple[str, str, Plant]] = {
     "opaque": ("value", "/void", put("void", 0, np.void(b"\0\1\3"))),
     "enum value": ("value", "/colour", put("colour", 1, 1)),
     "time": ("value", "/when", lambda f: f["when"].write_direct(np.array([0, 6], "M8[s]").astype(f["when"].dtype))),
-    "array in a compound": (
-        "value", "/cube",
-        lambda f: f["cube"].write_direct(np.array([((0, 0, 0), 0), ((0, 1, 0), 0)], f["cube"].dtype)),
-    ),
+    "array in a compound": ("value", "/cube", lambda f: f["cube"].write_direct(
+        np.array([((0, 0, 0), 0), ((0, 1, 0), 0)], f["cube"].dtype))),
     "field": ("value", "/table", field("start", 3)),
     "text field": ("value", "/table", field("note", "z")),
     "specification": ("value", f"/{NAMESPACE}", put(NAMESPACE, (), json.dumps({"namespaces": []}))),
@@ -236,13 +231,10 @@ PLANTED: dict[str, tuple[str, str, Plant]] = {
     "region, target": ("reference", "/regions", put("regions", 1, lambda f: f["text"].regionref[...])),
     "reference field": ("reference", "/table", field("target", ref("text"))),
     "reference attribute": ("reference", "/group@target", attribute("group", "target", ref("text"), **REF)),
-    "list of references": (
-        "reference", "/group@targets", attribute("group", "targets", lambda f: [f["plain"].ref, f["text"].ref], **REF),
-    ),
-    "region attribute": (
-        "reference", "/group@part",
-        attribute("group", "part", lambda f: f["plain"].regionref[0:3], dtype=h5py.regionref_dtype),
-    ),
+    "list of references": ("reference", "/group@targets", attribute(
+        "group", "targets", lambda f: [f["plain"].ref, f["text"].ref], **REF)),
+    "region attribute": ("reference", "/group@part", attribute(
+        "group", "part", lambda f: f["plain"].regionref[0:3], dtype=REGION)),
     "location of the specifications": ("reference", "/@.specloc", attribute("/", ".specloc", ref("group"), **REF)),
     "attribute": ("attribute", "/group@count", attribute("group", "count", 6, dtype="u1")),
     "attribute, NaN": ("attribute", "/group@rates", attribute("group", "rates", np.array([1, np.nan, np.nan], "<f4"))),
@@ -257,15 +249,11 @@ PLANTED: dict[str, tuple[str, str, Plant]] = {
     "attribute dtype": ("attribute-dtype", "/group@count", attribute("group", "count", 5, dtype="u2")),
     "attribute text for number": ("attribute-dtype", "/group@count", attribute("group", "count", "5")),
     "empty attribute dtype": ("attribute-dtype", "/group@empty", attribute("group", "empty", h5py.Empty("<f8"))),
-    "attribute order": (
-        "attribute-byte-order", "/group@rates", attribute("group", "rates", np.array([1, np.nan, 3], ">f4")),
-    ),
-    "attribute encoding": (
-        "attribute-text-encoding", "/@namespace", attribute("/", "namespace", "core", dtype=text("ascii")),
-    ),
-    "attribute, fixed length": (
-        "attribute-text-encoding", "/@namespace", attribute("/", "namespace", np.bytes_(b"core")),
-    ),
+    "attribute order": ("attribute-byte-order", "/group@rates", attribute(
+        "group", "rates", np.array([1, np.nan, 3], ">f4"))),
+    "attribute encoding": ("attribute-text-encoding", "/@namespace", attribute("/", "namespace", "core", dtype=ASCII)),
+    "attribute, fixed length": ("attribute-text-encoding", "/@namespace", attribute(
+        "/", "namespace", np.bytes_(b"core"))),
     "attribute shape": ("attribute-shape", "/group@count", attribute("group", "count", [5], dtype="u1")),
     "attribute, longer": ("attribute-shape", "/group@labels", attribute("group", "labels", ["a", "b", "c"])),
     "empty for nothing": ("attribute-shape", "/group@nothing", attribute("group", "nothing", h5py.Empty("<i2"))),

@@ -54,12 +54,12 @@ class Operations:
         self._order = threading.RLock()
         self._is_inside = False
         self._pid = os.getpid
-        self._locks: list[Any] = []
+        self.locks: list[Any] = []
+        """Those that the process may hold when it dies."""
         self.happened = False
         self.is_dead = False
         self.is_done = False
 
-    # ---- operations -------------------------------------------------------------------------------------------------
     def check_alive(self) -> None:
         """Raise `Killed` if the process has died."""
         if self.is_dead:
@@ -99,18 +99,13 @@ class Operations:
         answer = self._pid() + 2**22  # larger than the id of any process
         os.getpid = lambda: answer
 
-    # ---- afterwards -------------------------------------------------------------------------------------------------
-    def note_lock(self, lock: Any) -> None:
-        """Record a lock that the process may hold when it dies."""
-        self._locks.append(lock)
-
     def end(self) -> None:
         """Leave the locks as the system does when their process has died."""
         if not self.is_dead:
             return
         os.getpid = self._pid  # stores of object stores refuse to work in another process
         locks._forget_all()
-        for lock in self._locks:
+        for lock in self.locks:
             if isinstance(lock, locks.KeyLock):
                 lock.release()  # as a user does with break_lock=True
             elif isinstance(lock, locks.ProcessLock) and lock._is_held:
@@ -122,7 +117,7 @@ class Operations:
 def failing(store: Store, operations: Operations, lock: Any = None) -> Iterator[None]:
     """Let an operation of stores of this kind fail in the block."""
     if lock is not None:
-        operations.note_lock(lock)
+        operations.locks.append(lock)
     classes: list[type[Store]] = [type(store.unwrapped)]
     classes += [LocalStore] if store.folder is not None and classes[0] is not LocalStore else []
     classes += [NewZipStore] if store.zip_file is not None else []
@@ -143,7 +138,7 @@ def _noting(operations: Operations) -> Callable[..., None]:
 
     def initialise(self: Any, location: str) -> None:
         real(self, location)
-        operations.note_lock(self)
+        operations.locks.append(self)
 
     return initialise
 

@@ -148,6 +148,14 @@ def _dataset_builder(name: str, node: Dataset) -> DatasetBuilder:
     return DatasetBuilder(name, ZarrDataIO(data, **options), dtype=None if node.kind == "numbers" else "text")
 
 
+def add(root: GroupBuilder, path: str, node: Node) -> None:
+    """Add the builder of a node, whose references lead to nodes that are there."""
+    add_node(root, path, node)
+    if not isinstance(node, Link):
+        set_attributes(root, path, node.attributes)
+    fill_references(root, path, node)
+
+
 def fill_references(root: GroupBuilder, path: str, node: Node) -> None:
     """Give the builder of a new dataset of references, or of rows, its values."""
     if isinstance(node, Dataset) and (node.kind == "references" or node.kind in ROWS):
@@ -192,17 +200,12 @@ def _values_of(data: Any) -> tuple[str, tuple[int, ...], Any]:
     dtype = getattr(data, "dtype", None)
     values = data[...] if getattr(data, "shape", ()) else np.asarray(getattr(data, "data", data))[()]
     kind = _kind_of(dtype)
-    if kind == "numbers":
-        kind = np.dtype(dtype).str
-    return kind, tuple(np.shape(data)), _plain(values)
+    return np.dtype(dtype).str if kind == "numbers" else kind, tuple(np.shape(data)), _plain(values)
 
 
 def _kind_of(dtype: Any) -> str:
     """Return the kind of a dataset by its data type: that of NumPy, or the list of hdmf for rows, or for references."""
-    if isinstance(dtype, list):
-        return next(name for name, fields in ROWS.items() if len(fields) == len(dtype))
-    names = getattr(dtype, "names", None)
-    if names:
+    if names := dtype if isinstance(dtype, list) else getattr(dtype, "names", None):
         return next(name for name, fields in ROWS.items() if len(fields) == len(names))
     if isinstance(dtype, np.dtype) and dtype.kind == "O":
         return "text"
