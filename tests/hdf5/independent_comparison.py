@@ -5,26 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5r, h5s, h5t
+from h5py import File, h5, h5a, h5d, h5g, h5l, h5o, h5p, h5r, h5s, h5t
 
 TRACKED = h5p.CRT_ORDER_TRACKED
 
 
-def differences(one: Path, other: Path) -> list[str]:
+def differences(first: Path, second: Path) -> list[str]:
     """Return one line for each difference between two files, first path first."""
-    from h5py import File
-
-    with File(one, "r") as first, File(other, "r") as second:
-        a, b = content_of(first.id), content_of(second.id)
+    with File(first, "r") as file, File(second, "r") as another:
+        a, b = content_of(file.id), content_of(another.id)
     lines = [f"{path}: only in the first" for path in sorted(a.keys() - b.keys())]
     lines += [f"{path}: only in the second" for path in sorted(b.keys() - a.keys())]
     for path in sorted(a.keys() & b.keys()):
-        keys = dict.fromkeys([*a[path], *b[path]])
-        lines += [
-            f"{path}: {key}: {_short(a[path].get(key))} != {_short(b[path].get(key))}"
-            for key in keys
-            if a[path].get(key) != b[path].get(key)
-        ]
+        for key in dict.fromkeys([*a[path], *b[path]]):
+            one, other = a[path].get(key), b[path].get(key)
+            if one != other:
+                lines.append(f"{path}: {key}: {_short(one)} != {_short(other)}")
     return lines
 
 
@@ -104,30 +100,20 @@ def _object(file: Any, path: bytes, names: dict[int, bytes]) -> Iterator[tuple[s
     for name in attributes:
         attribute = h5a.open(node, name)
         tid = attribute.get_type()
+        kind = type_of(tid), names.get(h5o.get_info(tid).addr) if tid.committed() else None
         is_null = attribute.get_space().get_simple_extent_type() == h5s.NULL
-        yield (
-            f"@{name.decode()}",
-            (
-                type_of(tid),
-                names.get(h5o.get_info(tid).addr) if tid.committed() else None,
-                None if is_null else attribute.shape,
-                None if is_null else _values(file, attribute, tid, attribute.shape, names),
-            ),
-        )
+        values = None if is_null else _values(file, attribute, tid, attribute.shape, names)
+        yield f"@{name.decode()}", (*kind, None if is_null else attribute.shape, values)
 
 
 def type_of(tid: Any) -> Any:  # noqa: C901, PLR0911 - one branch for each class of types
     form, size = tid.get_class(), tid.get_size()
     if form == h5t.COMPOUND:
-        members = range(tid.get_nmembers())
-        return (
-            "compound",
-            size,
-            *((tid.get_member_name(i), tid.get_member_offset(i), type_of(tid.get_member_type(i))) for i in members),
-        )
+        each = [(tid.get_member_name(i), tid.get_member_offset(i), type_of(tid.get_member_type(i)))
+                for i in range(tid.get_nmembers())]  # fmt: skip
+        return "compound", size, *each
     if form == h5t.ENUM:
-        members = range(tid.get_nmembers())
-        named = tuple((tid.get_member_name(i), tid.get_member_value(i)) for i in members)
+        named = tuple((tid.get_member_name(i), tid.get_member_value(i)) for i in range(tid.get_nmembers()))
         return "enum", type_of(tid.get_super()), named
     if form == h5t.ARRAY:
         return "array", tid.get_array_dims(), type_of(tid.get_super())
@@ -138,9 +124,8 @@ def type_of(tid: Any) -> Any:  # noqa: C901, PLR0911 - one branch for each class
     if form == h5t.OPAQUE:
         return "opaque", size, tid.get_tag()
     if form == h5t.INTEGER:
-        return (
-            "integer", size, tid.get_order() if size > 1 else 0, tid.get_sign(), tid.get_precision(), tid.get_offset(),
-        )  # fmt: skip
+        order = tid.get_order() if size > 1 else 0
+        return "integer", size, order, tid.get_sign(), tid.get_precision(), tid.get_offset()
     if form == h5t.FLOAT:
         return "float", size, tid.get_order(), tid.get_fields(), tid.get_ebias(), tid.get_precision(), tid.get_offset()
     if form == h5t.REFERENCE:
