@@ -33,17 +33,7 @@ class Killed(BaseException):
 
 
 class Steps(Store):
-    """A store that logs what changes it, and ends at one of these steps.
-
-    Attributes
-    ----------
-    values : dict
-        What is stored.
-    log : list of Step
-        What was changed.
-    room : float
-        How many bytes it can hold.
-    """
+    """A store of ``values`` that logs what changes it, ends at one of these steps, and has ``room`` for some bytes."""
 
     of_one_process = True
     room = math.inf

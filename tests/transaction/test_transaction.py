@@ -256,12 +256,6 @@ def test_a_change_that_is_not_committed_is_undone():
     assert not change.is_open
 
 
-def test_one_key_needs_no_journal():
-    with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
-        assert change.commit({}, {".zmetadata": b"new"}) == 1
-    assert store.log == [(".zmetadata", b"new")]
-
-
 @pytest.mark.parametrize("where", ["one key", "several", "the caller"])
 def test_after_a_commit_that_its_caller_has_missed_the_writer_refuses_the_next_change(where):
     """The caller takes the file for the old one: keys that the change has added would be taken for new ones."""
@@ -277,19 +271,18 @@ def test_after_a_commit_that_its_caller_has_missed_the_writer_refuses_the_next_c
             writer.change(root=ROOT)
 
 
-def test_after_a_commit_of_one_key_that_is_refused_the_writer_goes_on():
+def test_one_key_needs_no_journal_and_none_that_are_stored_already_and_a_refused_one_is_put_again():
     with Writer(store := Steps(BEFORE, 1, "refused")) as writer:
         for _ in range(2):
             with suppress(StoreError), writer.change(root=ROOT) as change:
-                change.commit({}, {".zmetadata": b"new"})
-    assert store.values == {**BEFORE, ".zmetadata": b"new"}
-
-
-def test_values_that_are_stored_already_are_not_put():
-    with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
-        change.put("a/1", b"one")
-        assert change.commit({"a/.zarray": b"[2]"}, {key: BEFORE[key] for key in ROOT}) == 0
-    assert store.log == []
+                assert change.commit({}, {".zmetadata": b"new"}) == 1
+        assert store.log == [SYNC, (".zmetadata", b"new")]
+        with writer.change(root=ROOT) as change:
+            change.put("a/1", b"one")
+            assert (
+                change.commit({"a/.zarray": b"[2]"}, {**{key: BEFORE[key] for key in ROOT}, ".zmetadata": b"new"}) == 0
+            )
+    assert store.log == [SYNC, (".zmetadata", b"new")]
 
 
 def test_what_was_put_is_read_wherever_it_waits(monkeypatch):
@@ -642,20 +635,6 @@ def test_an_error_that_is_none_of_a_store_is_raised_after_the_commit_too(monkeyp
     assert seen(store.values, is_hidden=False) == ("new", "new")
 
 
-@VARIANTS
-def test_an_undo_that_fails_says_what_readers_see_until_then(is_hidden):
-    store = Steps(BEFORE)
-    with pytest.raises(StoreError) as caught, Writer(store) as writer, writer.change(root=ROOT) as change:
-        change.put("a/1", b"two")
-        change.drain()
-        if is_hidden:
-            change.hide(MARK, {})
-        store.at, store.kind = len(store.log) + 1, "gone"
-        change.create("d/0")
-        change.put("d/0/x", b"y")
-    assert ("IncompleteStoreError" in caught.value.__notes__[0]) == is_hidden
-
-
 def test_what_is_put_twice_in_a_change_is_recorded_once():
     with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
         for value in (b"1", b"22"):
@@ -667,14 +646,18 @@ def test_what_is_put_twice_in_a_change_is_recorded_once():
     assert store.values == BEFORE
 
 
-def test_a_writer_that_could_not_undo_refuses_the_next_change():
+@VARIANTS
+def test_a_writer_that_could_not_undo_says_what_readers_see_until_then_and_refuses_the_next_change(is_hidden):
     with Writer(store := Steps(BEFORE)) as writer:
-        with pytest.raises(StoreError), writer.change(root=ROOT) as change:
+        with pytest.raises(StoreError) as caught, writer.change(root=ROOT) as change:
             change.put("a/1", b"two")
             change.drain()
+            if is_hidden:
+                change.hide(MARK, {})
             store.at, store.kind = len(store.log) + 1, "gone"
             change.put("b/0", b"y")
             change.drain()
+        assert ("IncompleteStoreError" in caught.value.__notes__[0]) == is_hidden
         with pytest.raises(StoreError, match="could not be undone yet"):
             writer.change(root=ROOT)
         store.at = 0

@@ -445,12 +445,7 @@ def test_an_append_to_a_disk_that_is_full(files, number, variant):
 class Twice:
     """A write that is repeated with the same io if it fails, when the store answers again.
 
-    Attributes
-    ----------
-    between : dict or None
-        What is stored between the two.
-    done : int
-        How many operations there were before.
+    ``between`` is what is stored between the two, and ``done`` how many operations there were before.
     """
 
     def __init__(self, store: Steps) -> None:

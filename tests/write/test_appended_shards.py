@@ -1,6 +1,5 @@
 """Sharded recordings and columns grow and change in place, in every store that takes changes; others read them."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,17 +101,10 @@ def test_no_complete_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.Monk
     """Neither for the journal nor for the new one: pieces of a few chunks are copied."""
     place = write(tmp_path / "a.nwb.zarr")
     asked: list[str] = []
-
-    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: LocalStore, key: Any, *arguments: Any) -> Any:
-            asked.extend([key] if isinstance(key, str) else key)
-            return function(self, key, *arguments)
-
-        return call
-
+    get, put = LocalStore.get, LocalStore._set
     with monkeypatch.context() as patch:
-        for name in ("get", "_set"):
-            patch.setattr(LocalStore, name, noting(getattr(LocalStore, name)))
+        patch.setattr(LocalStore, "get", lambda store, key: asked.append(key) or get(store, key))
+        patch.setattr(LocalStore, "_set", lambda store, key, value: asked.append(key) or put(store, key, value))
         grow(place)
     assert f"{DATA}/zarr.json" in asked
     assert not [key for key in asked if key.startswith((f"{DATA}/c", f"{JOURNAL}.old"))]
