@@ -167,9 +167,7 @@ def test_a_file_that_nobody_refers_to_any_more_is_free(store: StoreKind) -> None
     pytest.fail("it is still locked")
 
 
-def test_a_file_that_could_not_be_opened_is_free_and_folders_that_were_made_for_nothing_are_gone(
-    tmp_path: Path,
-) -> None:
+def test_a_file_that_could_not_be_opened_is_free_and_folders_that_were_made_for_nothing_are_gone(tmp_path):
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / "thesis.txt").write_text("all of it")
     for mode in ("w", "r+", "x"):
