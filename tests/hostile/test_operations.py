@@ -21,7 +21,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the child limit
 ROOT = Path(__file__).resolve().parents[2]
 SLICES, FEWER = 40, 160
 """The files are done in so many processes; and one of so many files is not slow."""
-
 FAST, SLOW, BATCH = 500, 100_000, 5_000
 """Spoiled files."""
 

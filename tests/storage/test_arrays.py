@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from dataclasses import dataclass
 from typing import Any
 
 import h5py
@@ -199,30 +198,23 @@ def test_copies_read_for_themselves(tmp_path):
 
 
 # ---- changing -------------------------------------------------------------------------------------------------------
-@dataclass
-class Step:
-    """What is done to the array: ``append``, ``assign``, ``resize`` or ``reopen``."""
-
-    name: str
-    arguments: tuple[Any, ...] = ()
-
-
 @st.composite
-def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Step]:
-    made: list[Step] = []
+def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return what is done to the array: ``append``, ``assign``, ``resize`` or ``reopen``, each with its arguments."""
+    made: list[tuple[str, tuple[Any, ...]]] = []
     for _ in range(draw(st.integers(1, 6))):
         name = draw(st.sampled_from(["append", "assign", "assign", "resize", "reopen"]))
         if name == "append":
             axis, count = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(0, 4))
-            made.append(Step(name, (axis, count)))
+            made.append((name, (axis, count)))
             shape = tuple(n + count if i == axis % len(shape) else n for i, n in enumerate(shape))
         elif name == "resize":
             shape = tuple(draw(st.integers(0, 7)) for _ in shape)
-            made.append(Step(name, (shape,)))
+            made.append((name, (shape,)))
         elif name == "assign":
-            made.append(Step(name, (draw(selections(shape)), draw(st.booleans()))))
+            made.append((name, (draw(selections(shape)), draw(st.booleans()))))
         else:
-            made.append(Step(name))
+            made.append((name, ()))
     return made
 
 
@@ -272,8 +264,8 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(tmp_p
     while todo:
         with ZarrIO(path, "r+") as file:
             array = file.read_builder()["a"].data
-            while todo and todo[0].name != "reopen":
-                follow(array, model, todo.pop(0))
+            while todo and todo[0][0] != "reopen":
+                follow(array, model, *todo.pop(0))
                 assert array.shape == model.array.shape
                 assert array[...].tolist() == model.array.tolist()
         todo = todo[1:]
@@ -289,17 +281,17 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(tmp_p
         assert all(int(i) < n for name in names for i, n in zip(name.split("."), grid, strict=True))  # nothing beyond
 
 
-def follow(array: Any, model: Model, step: Step) -> None:
-    if step.name == "resize":
-        array.resize(*step.arguments)
-        model.resize(*step.arguments)
-    elif step.name == "append":
-        axis, count = step.arguments
+def follow(array: Any, model: Model, name: str, arguments: tuple[Any, ...]) -> None:
+    if name == "resize":
+        array.resize(*arguments)
+        model.resize(*arguments)
+    elif name == "append":
+        axis, count = arguments
         block = model.values(tuple(count if i == axis % array.ndim else n for i, n in enumerate(array.shape)))
         assert array.append(block, axis) == array.shape
         model.array = np.concatenate([model.array, block], axis)
-    elif not repeats(step.arguments[0], model.array.shape):
-        key, single = step.arguments
+    elif not repeats(arguments[0], model.array.shape):
+        key, single = arguments
         values = model.values(() if single else expected(model.array, key).shape)
         array[key] = values
         model.assign(key, values)

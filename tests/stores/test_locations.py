@@ -32,11 +32,7 @@ PLACES = {
 }
 
 
-@pytest.fixture(params=PLACES.values(), ids=PLACES)
-def place_of(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
+@pytest.mark.parametrize("place_of", PLACES.values(), ids=PLACES)
 def test_reading(place_of, tmp_path):
     path = tmp_path / "50% a.zarr"  # a name that is not the same in a URL
     samples.write_zarr(path, samples.plain_nwbfile())
@@ -60,28 +56,21 @@ def test_convert_to_it(make, tmp_path):
     assert compare(tmp_path / "source.zarr", path) == []
 
 
-def _memory_upath(name: str) -> Any:
-    return _upath(f"memory://{name}/a.zarr")
+NOT_ON_THE_DISK = {
+    "UPath": lambda name: _upath(f"memory://{name}/a.zarr"),
+    "OpenFile": lambda name: fsspec.open(f"memory://{name}/a.zarr"),
+    "OpenFile in a folder": lambda name: fsspec.core.OpenFile(
+        fsspec.filesystem("dir", path=f"/{name}", target_protocol="memory"), "a.zarr"),
+    "FSMap": lambda name: fsspec.get_mapper(f"memory://{name}/a.zarr"),
+    "dict": lambda name: {}, "MemoryStore": lambda name: zarr.storage.MemoryStore(),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        _memory_upath,
-        lambda name: fsspec.open(f"memory://{name}/a.zarr"),
-        lambda name: fsspec.core.OpenFile(
-            fsspec.filesystem("dir", path=f"/{name}", target_protocol="memory"), "a.zarr"
-        ),
-        lambda name: fsspec.get_mapper(f"memory://{name}/a.zarr"),
-        lambda name: {},
-        lambda name: zarr.storage.MemoryStore(),
-    ],
-    ids=["UPath", "OpenFile", "OpenFile in a folder", "FSMap", "dict", "MemoryStore"],
-)
-def test_places_that_are_not_on_the_disk(make, tmp_path, request):
+@pytest.mark.parametrize("kind", NOT_ON_THE_DISK)
+def test_places_that_are_not_on_the_disk(kind, tmp_path):
     samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
     convert(tmp_path / "a.zarr", tmp_path / "a.nwb")
-    place = make(f"test_locations_{request.node.callspec.id.replace(' ', '_')}")
+    place = NOT_ON_THE_DISK[kind](f"test_locations_{kind.replace(' ', '_')}")
     convert(tmp_path / "a.nwb", place)
     assert compare(tmp_path / "a.zarr", place) == []
     with ZarrIO(place, "w", force_overwrite=True) as io:

@@ -35,15 +35,8 @@ def write_pair(folder: Path, own: int, linked: int) -> None:
         io.write(second)
 
 
-@pytest.mark.parametrize(
-    ("own", "linked", "requests"),
-    [
-        (3, 3, 1),  # likely one of format 3 as well
-        (3, 2, 2),
-        (2, 2, 2),  # where metadata of both formats are there, those of format 3 count: so both are asked for
-        (2, 3, 2),
-    ],
-)
+# likely one of format 3 as well; where metadata of both are there, those of format 3 count: so both are asked for
+@pytest.mark.parametrize(("own", "linked", "requests"), [(3, 3, 1), (3, 2, 2), (2, 2, 2), (2, 3, 2)])
 def test_the_file_that_a_link_leads_to(web, own, linked, requests):
     write_pair(web.folder, own, linked)
     web.requests = 0
