@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import h5py
 import numcodecs
 import numpy as np
-from h5py import h5a, h5d, h5g, h5p, h5s, h5t
+from h5py import h5a, h5d, h5g, h5s, h5t
 
 from tests import trees
 from tests.everything import write_everything
@@ -95,6 +95,10 @@ def put(files: Files, path: Path) -> Path:
         except (OSError, ValueError):
             continue
     return path
+
+
+def stored(files: Files) -> Callable[[Path], Path]:
+    return lambda folder: put(files, folder / "file.zarr")
 
 
 def zarr(name: str, *spoils: Spoil, zarr_format: int = 2, after: Callable[[Path], Any] | None = None) -> HostileFile:
@@ -450,21 +454,6 @@ def _odd_names(document: bytes, content: bytes, *names: bytes) -> Callable[[Path
     return act
 
 
-def _odd_array(path: Path) -> None:
-    os.rename(path / "plain", os.path.join(os.fsencode(path), b"\xe9t\xe9"))
-
-
-def _nested(depth: int) -> Callable[[Path], None]:
-    def act(path: Path) -> None:
-        here = path
-        for _ in range(depth):
-            here = here / "g"
-            here.mkdir()
-            (here / ".zgroup").write_text('{"zarr_format": 2}')
-
-    return act
-
-
 def _journal(**head: Any) -> Spoil:
     whole = {"version": 1, "id": "x", "holder": {"host": "h", "pid": 1, "since": "2020"}, "old": {}, "absent": [],
              "below": [], "crc32": 0, **head}  # fmt: skip
@@ -483,9 +472,10 @@ def places() -> Iterator[HostileFile]:
     yield zarr("names that are not UTF-8", after=_odd_names(b".zgroup", b'{"zarr_format": 2}', *more))
     group = b'{"zarr_format": 3, "node_type": "group"}'
     yield zarr("names that are not UTF-8", after=_odd_names(b"zarr.json", group), zarr_format=3)
-    odd = "an array with a name that is not UTF-8"
-    yield from (zarr(odd, after=_odd_array, zarr_format=number) for number in (2, 3))
-    yield zarr("groups nested 300 deep", after=_nested(300))
+    yield from (zarr("an array with a name that is not UTF-8", zarr_format=number, after=lambda path: os.rename(
+        path / "plain", os.path.join(os.fsencode(path), b"\xe9t\xe9"))) for number in (2, 3))  # fmt: skip
+    yield zarr("groups nested 300 deep", lambda files: files.update(
+        {"g/" * depth + ".zgroup": b'{"zarr_format": 2}' for depth in range(1, 301)}))  # fmt: skip
     for key in (".hdmf_zarr_journal", ".hdmf_zarr_journal.commit", ".hdmf_zarr_journal.1", ".hdmf_zarr_lease"):
         for text in (b"", b"x", b"{}", b"[]\n", b'{"version": 1}\n', b"\xff" * 100, DEEP):
             yield zarr(f"leftover {key} {shown(text)}", raw(key, text))
@@ -864,33 +854,16 @@ def _bytes(change: Callable[[bytearray], Any]) -> Callable[[Path], Path]:
     return make
 
 
-def _cut(data: bytearray, part: float) -> None:
-    del data[int(len(data) * part) :]
-
-
 def _flip(data: bytearray, seed: int) -> None:
     random = np.random.default_rng(seed)
     for location in random.integers(100, len(data), int(random.integers(1, 12))).tolist():
         data[location] = int(random.integers(256))
 
 
-def _nested_groups(depth: int) -> Callable[[h5py.File], None]:
-    def make(file: h5py.File) -> None:
-        group = file.id
-        for _ in range(depth):
-            group = h5g.create(group, b"g")
-
-    return make
-
-
-def _external_raw(file: h5py.File) -> None:
-    creation = h5p.create(h5p.DATASET_CREATE)
-    creation.set_external(b"../outside/secret", 0, h5py.h5f.UNLIMITED)
-    h5d.create(file.id, b"raw", h5t.NATIVE_INT8, h5s.create_simple((16,)), creation)
-
-
-def _huge(file: h5py.File) -> None:
-    file.create_dataset("huge", shape=(2**62,), chunks=(2**20,), dtype="i1")
+def _nest(file: h5py.File, depth: int) -> None:
+    group = file.id
+    for _ in range(depth):
+        group = h5g.create(group, b"g")
 
 
 def _virtual(file: h5py.File) -> None:
@@ -917,13 +890,13 @@ def hdf5_files() -> Iterator[HostileFile]:
     yield hdf5("names of the format", lambda file: [h5g.create(file.id, name) for name in (b".zgroup", b"zarr.json")])
     yield hdf5("a name of 300 bytes", lambda file: h5g.create(file.id, b"n" * 300))
     yield hdf5("the name ..", lambda file: h5g.create(file.id, b".."))
-    yield hdf5("odd attributes", lambda file: [file.attrs.create(name, 1) for name in ("a/b", "", "\ud800", "_hdmf")
-                                               if name not in ("", "\ud800")])  # fmt: skip
-    yield hdf5("groups nested 400 deep", _nested_groups(400))
+    yield hdf5("odd attributes", lambda file: [file.attrs.create(name, 1) for name in ("a/b", "_hdmf")])
+    yield hdf5("groups nested 400 deep", partial(_nest, depth=400))
     # deeper nesting and raw files are mended with the nesting of HDF5
-    yield hdf5("groups nested 2,000 deep", _nested_groups(2000))
-    yield hdf5("values in a foreign file", _external_raw)
-    yield hdf5("2^62 elements", _huge)
+    yield hdf5("groups nested 2,000 deep", partial(_nest, depth=2000))
+    raw_files = [("../outside/secret", 0, h5py.h5f.UNLIMITED)]
+    yield hdf5("values in a foreign file", lambda file: file.create_dataset("raw", (16,), "i1", external=raw_files))
+    yield hdf5("2^62 elements", lambda file: file.create_dataset("huge", (2**62,), "i1", chunks=(2**20,)))
     yield hdf5("virtual datasets out of the folder and of themselves", _virtual)
     yield hdf5("a ring", lambda file: file.__setitem__("ring", file["/"]))
     yield hdf5("links to nowhere and to themselves", lambda file: [
@@ -935,7 +908,8 @@ def hdf5_files() -> Iterator[HostileFile]:
         file.create_dataset("specifications/demo/1.0.0/namespace", data=5),
         file.attrs.__setitem__(".specloc", file["specifications"].ref)])  # fmt: skip
     for part in (0.001, 0.1, 0.5, 0.99):
-        yield HostileFile(f"HDF5: cut short to {part}", _bytes(partial(_cut, part=part)))
+        yield HostileFile(f"HDF5: cut short to {part}", _bytes(
+            lambda data, part=part: data.__delitem__(slice(int(len(data) * part), None))))  # fmt: skip
     for seed in range(120):
         yield HostileFile(f"HDF5: flipped bytes {seed}", _bytes(partial(_flip, seed=seed)))
 
@@ -943,8 +917,7 @@ def hdf5_files() -> Iterator[HostileFile]:
 def others() -> Iterator[HostileFile]:
     """The file of other writers, spoiled."""
     for name, text in pickles().items():
-        files = {**of_others(), "references/0": text}
-        yield HostileFile(f"old: a pickle of {name}", lambda folder, files=files: put(files, folder / "file.zarr"))
+        yield HostileFile(f"old: a pickle of {name}", stored({**of_others(), "references/0": text}))
 
 
 def all_files() -> list[HostileFile]:

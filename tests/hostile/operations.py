@@ -20,7 +20,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ import hdmf_zarr_backend as package
 from hdmf_zarr_backend import Limits, NWBZarrIO, ReadOptions, ZarrBackendError, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from tests import trees
-from tests.hostile.files import SECRET, HostileFile, all_files, hdf5, put, zarr
+from tests.hostile.files import SECRET, HostileFile, all_files, hdf5, stored, zarr
 from tests.hostile.mutate import mutated
 from tests.hostile.seeds import Files, seeds
 
@@ -265,11 +264,7 @@ def misdeeds() -> list[Operation]:
 
 def spoiled(number: int) -> HostileFile:
     files = mutated(seeds(), number)
-    return HostileFile(f"spoiled {number}", partial(_put, files) if number % ON_DISK == 0 else lambda folder: files)
-
-
-def _put(files: Files, folder: Path) -> Path:
-    return put(files, folder / "file.zarr")
+    return HostileFile(f"spoiled {number}", stored(files) if number % ON_DISK == 0 else lambda folder: files)
 
 
 def run(files: Iterator[tuple[int, HostileFile]], operations: dict[str, Operation], *, is_reading: bool) -> None:
@@ -364,7 +359,7 @@ def _warm(root: Path, *, is_reading: bool) -> None:
     import pynwb  # noqa: F401 - which looks for its cache when it is imported
 
     whole = [zarr("whole"), zarr("whole", zarr_format=3), hdf5("whole", lambda file: None)]
-    for hostile in [HostileFile("seed", partial(_put, files)) for files in seeds()] if is_reading else whole:
+    for hostile in [HostileFile("seed", stored(files)) for files in seeds()] if is_reading else whole:
         for operation in [use] if is_reading else OPERATIONS.values():
             folder = root / "warm"
             folder.mkdir()
