@@ -16,7 +16,7 @@ from hdmf_zarr_backend.comparison import KINDS, Difference, compare, compare_val
 from hdmf_zarr_backend.model.content import DatasetContent
 from hdmf_zarr_backend.model.element import Number, Target
 from hdmf_zarr_backend.model.render import Form
-from tests.compare.planted import PLANTED, SPEC, attribute, changed, field, places, put, write_sample
+from tests.compare.planted import PLANTED, SPEC, attribute, changed, dropped, field, places, put, write_sample
 
 
 @pytest.fixture(scope="module")
@@ -313,22 +313,16 @@ def test_point_strided_and_empty_selections_are_told_apart(tmp_path):
 
 
 def test_a_reference_to_nothing_is_a_finding_and_no_failure(tmp_path):
-    def make(name: str) -> Path:
-        with h5py.File(tmp_path / name, "w") as file:
-            file["data"], file["kept"] = 1, 2
-            file["ref"] = file["data"].ref
-        return tmp_path / name
-
-    a, b = make("a.h5"), make("b.h5")
-    with h5py.File(b, "r+") as file:
-        del file["data"]
+    a = write(tmp_path / "a.h5", data=1, kept=2)
+    with h5py.File(a, "r+") as file:
+        file["ref"] = file["data"].ref
+    b = changed(a, tmp_path, dropped("data"))
     assert summarise(compare(a, b)) == {"missing": 1, "reference": 1}
 
 
 def test_values_without_a_filter_are_unreadable_and_others_are_compared(tmp_path):
-    path, other = tmp_path / "a.h5", tmp_path / "b.h5"
-    with h5py.File(path, "w") as file:
-        file["later"] = np.zeros(3)
+    path, other = write(tmp_path / "a.h5", later=np.zeros(3)), tmp_path / "b.h5"
+    with h5py.File(path, "r+") as file:
         creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         creation.set_chunk((4,))
         creation.set_filter(32099, h5py.h5z.FLAG_OPTIONAL, ())  # a number without a filter

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5f, h5g, h5o, h5p, h5r, h5s, h5t, h5z
 
+from tests.everything import fixed_text
 from tests.hdf5.independent_comparison import is_plain, memory_of
 
 SIZES = (1, 2, 4, 8)
@@ -20,8 +21,6 @@ CHARSETS = (h5t.CSET_ASCII, h5t.CSET_UTF8)
 ORDERS = (h5p.CRT_ORDER_TRACKED, h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED)
 TEXTS = ("", "a", "µV", "two words", "日本", "x" * 20)
 NAMES = ("a", "b", "Zeta", "data", "0", "µ", "with space", "a.b", "unit", "10", "9")
-
-
 _COMPLEX = getattr(h5t, "COMPLEX", -1)  # HDF5 2.0
 
 
@@ -81,9 +80,8 @@ class RandomFile:
     def _enum_type(self) -> Any:
         if self._chance(0.4):
             return h5t.py_create(np.dtype("?"), logical=True)
-        tid = h5t.enum_create(
-            getattr(h5t, f"STD_{self._one('I', 'U')}{self._one(8, 16, 32, 64)}{self._one('LE', 'BE')}")
-        )
+        base = f"STD_{self._one('I', 'U')}{self._one(8, 16, 32, 64)}{self._one('LE', 'BE')}"
+        tid = h5t.enum_create(getattr(h5t, base))
         for number, name in enumerate(self._random.sample(["red", "green", "bleu clair", "FALSE", "TRUE"], 3)):
             tid.enum_insert(name.encode(), number * 3)
         return tid
@@ -92,11 +90,7 @@ class RandomFile:
         return self._text_type(self._random.randint(1, 12))
 
     def _text_type(self, size: int = h5t.VARIABLE) -> Any:
-        tid = h5t.C_S1.copy()
-        tid.set_size(size)
-        tid.set_strpad(self._one(*PADDINGS))
-        tid.set_cset(self._one(*CHARSETS))
-        return tid
+        return fixed_text(size, self._one(*PADDINGS), self._one(*CHARSETS))
 
     def _opaque_type(self) -> Any:
         tid = h5t.create(h5t.OPAQUE, self._random.randint(1, 9))

@@ -5,9 +5,11 @@ entry points runs in an interpreter of its own: once with those of ``pyproject.t
 """
 
 import base64
+import functools
 import importlib.metadata
 import itertools
 import json
+import operator
 import os
 import pickle
 import subprocess
@@ -39,24 +41,19 @@ _ZARR = tuple(int(part) for part in zarr.__version__.split(".")[:2])
 def _object(values: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     array = np.empty(shape, dtype=object)
     for index in np.ndindex(shape):
-        value = values
-        for position in index:
-            value = value[position]
-        array[index] = value
+        array[index] = functools.reduce(operator.getitem, index, values)
     return array
 
 
 class _Store:
-    """A format-2 store below a folder; `finish` writes ``.zmetadata``."""
+    """A format-2 store below a folder; `finish` writes it, with ``.zmetadata``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.documents: dict[str, Any] = {}
-        self.group("")
+        self.files: dict[str, Any] = {".zgroup": {"zarr_format": 2}, ".zattrs": {}}
 
     def group(self, path: str, **attributes: Any) -> None:
-        self._document(f"{path}/.zgroup", {"zarr_format": 2})
-        self._document(f"{path}/.zattrs", attributes)
+        self.files |= {f"{path}/.zgroup": {"zarr_format": 2}, f"{path}/.zattrs": attributes}
 
     def array(
         self, path: str, values: np.ndarray[Any, Any], *, chunks: tuple[int, ...] | None = None, codec: Any = None,
@@ -65,29 +62,22 @@ class _Store:
         chunks = chunks or tuple(max(1, length) for length in values.shape)
         dtype: Any = json.loads(json.dumps(values.dtype.descr)) if values.dtype.names else values.dtype.str
         filters = None if codec is None else [json.loads(json.dumps(codec.get_config()))]
-        self._document(f"{path}/.zarray", {
+        self.files[f"{path}/.zarray"] = {
             "zarr_format": 2, "shape": list(values.shape), "chunks": list(chunks), "dtype": dtype, "compressor": None,
-            "fill_value": fill_value, "order": "C", "filters": filters})  # fmt: skip
-        self._document(f"{path}/.zattrs", attributes | ({"_ARRAY_DIMENSIONS": dims} if dims is not None else {}))
+            "fill_value": fill_value, "order": "C", "filters": filters}  # fmt: skip
+        self.files[f"{path}/.zattrs"] = attributes | ({"_ARRAY_DIMENSIONS": dims} if dims is not None else {})
         counts = [range(-(-length // chunk)) for length, chunk in zip(values.shape, chunks, strict=True)]
         for index in itertools.product(*counts) if write_chunks else ():
             part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
             chunk = np.empty(chunks, dtype=values.dtype)
             chunk[tuple(slice(0, length) for length in part.shape)] = part
             encoded = chunk.tobytes() if codec is None else bytes(codec.encode(chunk))
-            (self.folder / path / ".".join(map(str, index))).write_bytes(encoded)
+            self.files[f"{path}/{'.'.join(map(str, index))}"] = encoded
 
     def finish(self) -> Path:
-        consolidated = {"zarr_consolidated_format": 1, "metadata": self.documents}
-        (self.folder / ".zmetadata").write_text(json.dumps(consolidated))
-        return self.folder
-
-    def _document(self, key: str, document: dict[str, Any]) -> None:
-        key = key.lstrip("/")
-        target = self.folder / key
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(document))
-        self.documents[key] = document
+        documents = {key: value for key, value in self.files.items() if not isinstance(value, bytes)}
+        consolidated = {"zarr_consolidated_format": 1, "metadata": documents}
+        return store_files(self.folder, {**self.files, ".zmetadata": consolidated})
 
 
 def _reference(path: str) -> dict[str, Any]:
