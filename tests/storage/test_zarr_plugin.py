@@ -31,6 +31,7 @@ from zarr.dtype import data_type_registry
 import hdmf_zarr_backend.array.zarr_legacy as older
 import hdmf_zarr_backend.array.zarr_plugin as plugin
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
+from tests.places import store_files
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCE = Path(plugin.__file__).resolve().parents[2]
