@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -41,22 +41,13 @@ def check_old(path: Path) -> None:
     assert set(os.listdir(path.parent)) <= {"file.zarr", "neighbour.zarr", ".file.zarr.lock"}
 
 
-@contextmanager
-def refused(call: str, code: int) -> Iterator[None]:
-    def fail(*arguments: Any, **options: Any) -> Any:
-        raise OSError(code, os.strerror(code))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, call, fail)
-        yield
-
-
 def replacing(call: str, code: int) -> Act:
     """Return what replaces a file while the system refuses a call; the old one stays."""
 
     def act(path: Path) -> None:
         try:
-            with ZarrIO(path, "w") as io, refused(call, code):
+            error = OSError(code, os.strerror(code))
+            with ZarrIO(path, "w") as io, patch.object(os, call, Mock(side_effect=error)):
                 io.write_builder(trees.root(trees.dataset("x", [1, 2])))
         finally:
             check_old(path)
@@ -149,11 +140,9 @@ def _fork(path: Path) -> None:
 
 
 def _stopped(path: Path) -> None:
-    def stop() -> None:
-        raise KeyboardInterrupt
-
+    data = values_with(Mock(side_effect=KeyboardInterrupt), rows=200_000)
     with pytest.raises(KeyboardInterrupt):
-        write(path, trees.dataset("x", values_with(stop, rows=200_000)), write_options=WriteOptions(executor=2))
+        write(path, trees.dataset("x", data), write_options=WriteOptions(executor=2))
     check_old(path)
 
 
@@ -178,12 +167,6 @@ def kept(*acts: Act) -> Act:
 
 def named(*names: str) -> Act:
     return kept(*(_writing(GroupBuilder(name="in", groups={name: GroupBuilder(name=name)})) for name in names))
-
-
-def _stored_names(path: Path) -> None:
-    names = ["a:b", "CON", "nul.txt", "dot.", "x", "X"]
-    write(path, *map(trees.group, names))
-    assert set(opened(path).groups) == set(names)
 
 
 def _not_a_file(path: Path) -> None:
@@ -321,7 +304,8 @@ CASES: tuple[Case, ...] = (
           says="cannot be stored"),
     _call("a name of 300 bytes, on a disk that holds 255", "`StoreError` about the name; the old file stays",
           named(LONG), raises="StoreError", says="too long for this file system"),
-    _call("names that Windows does not allow or distinguish", "they are stored, with a warning", _stored_names,
+    _call("names that Windows does not allow or distinguish", "they are stored, with a warning",
+          names("a:b", "CON", "nul.txt", "dot.", "x", "X"),
           warns="PortableNameWarning", says="'/CON', '/a:b', '/dot.', '/nul.txt', '/x'"),
     _call('mode `"w"` on a folder that is not a Zarr file', "`StoreExistsError`; nothing is touched", _not_a_file,
           raises="StoreExistsError", says="is not replaced"),
