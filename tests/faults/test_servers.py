@@ -45,6 +45,8 @@ S3 = {"key": "x", "secret": "y", "endpoint_url": NOBODY[0]}
     *(("s3://bucket/a.zarr", options, mode) for options in (S3, {**S3, "use_ssl": False}) for mode in "rw"),
 ], ids=str)  # fmt: skip
 def test_a_server_that_is_not_there_fails_at_once(place: str, options: dict[str, Any], mode: Any) -> None:
+    if "use_ssl" in options:
+        pytest.importorskip("s3fs")
     with pytest.raises(StoreUnreachableError) as caught:
         ZarrIO(place, mode, storage_options=options).read_builder()
     assert caught.value.store == place
