@@ -174,7 +174,7 @@ def test_a_file_that_is_being_written_has_a_name_that_shows_it(tmp_path, stem):
     with staged(str(target)) as keys:
         put(keys, ".zgroup", b"{}")
         name = os.path.basename(keys.root)
-        assert name.startswith(f".{stem[:20]}")
+        assert name.startswith(".a.zarr." if stem == "a" else f".{stem[:20]}")
         assert name.endswith(".partial")
         assert sorted(os.listdir(tmp_path)) == sorted([name, os.path.basename(lock_path(str(target)))])
     assert os.listdir(tmp_path) == [target.name]
