@@ -88,14 +88,11 @@ def test_a_damaged_chunk_of_zarr(executors, tmp_path, kind, target):
     assert names(tmp_path) == ["a.zarr"]
 
 
-@pytest.mark.parametrize(
-    ("compressor", "damage"),
-    [
-        ({"id": "zlib", "level": 1}, lambda data: b"no zlib" + data),
-        ({"id": "zlib", "level": 1}, lambda data: b""),
-        (False, lambda data: data[:-1]),
-    ],
-)
+@pytest.mark.parametrize(("compressor", "damage"), [
+    ({"id": "zlib", "level": 1}, lambda data: b"no zlib" + data),
+    ({"id": "zlib", "level": 1}, lambda data: b""),
+    (False, lambda data: data[:-1]),
+])  # fmt: skip
 def test_a_chunk_that_is_copied_as_it_is_has_to_be_one(tmp_path, compressor, damage):
     """Chunks that HDF5 takes as they are are not decoded; what cannot be a chunk is found all the same."""
     with h5py.File(tmp_path / "a.h5", "w") as file:

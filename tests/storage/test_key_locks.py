@@ -93,16 +93,12 @@ def test_a_writer_finds_out_that_its_lock_was_broken(folder: Folder) -> None:
     assert KEY in folder.values  # it is the other's
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (lambda: ELSEWHERE, "another-machine since 2026-01-01.*If it is gone for certain, run `zarrio repair"),
-        (lambda: {"pid": dead_process()}, r"that process has ended.*Take it over with `zarrio repair"),
-        # of another container, or of a process that had the number before
-        (dict, "If it is gone for certain, run `zarrio repair"),
-    ],
-    ids=["another machine", "a process that has ended", "this number"],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (lambda: ELSEWHERE, "another-machine since 2026-01-01.*If it is gone for certain, run `zarrio repair"),
+    (lambda: {"pid": dead_process()}, r"that process has ended.*Take it over with `zarrio repair"),
+    # of another container, or of a process that had the number before
+    (dict, "If it is gone for certain, run `zarrio repair"),
+], ids=["another machine", "a process that has ended", "this number"])  # fmt: skip
 def test_that_of_another_process_is_broken_on_purpose_only(folder: Folder, words: Any, message: str) -> None:
     first = lock(folder)
     change(folder, **{"token": "theirs", **words()})

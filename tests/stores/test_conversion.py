@@ -72,17 +72,13 @@ def recording(web) -> Path:
     return samples.write_hdf5(web.folder / "a.nwb", nwbfile)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"zarr_format": 3, "shards": "auto", "chunks": "keep"},
-        {"zarr_format": "both", "codec": "zstd"},
-        {"settings": {"acquisition/large/data": {"chunks": (5000, 3)}}, "write_options": WriteOptions(nczarr=True)},
-        {"write_options": WriteOptions(executor="processes")},
-    ],
-    ids=["default", "format 3", "both", "settings", "processes"],
-)
+@pytest.mark.parametrize("options", [
+    {},
+    {"zarr_format": 3, "shards": "auto", "chunks": "keep"},
+    {"zarr_format": "both", "codec": "zstd"},
+    {"settings": {"acquisition/large/data": {"chunks": (5000, 3)}}, "write_options": WriteOptions(nczarr=True)},
+    {"write_options": WriteOptions(executor="processes")},
+], ids=["default", "format 3", "both", "settings", "processes"])  # fmt: skip
 def test_an_hdf5_file_at_a_url_becomes_what_the_one_on_disk_becomes(web, recording, tmp_path, options):
     here = convert(recording, tmp_path / "here.nwb.zarr", **options)
     far = convert(f"{web.url}/a.nwb", tmp_path / "far.nwb.zarr", **options)

@@ -157,24 +157,21 @@ def test_keys_travel(store, filled):
 
 
 # ---- neighbours -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("place", "other", "passed_on"),
-    [
-        ("s3://a/x.zarr", "s3://a/y.zarr", True),
-        ("s3://a/x.zarr", "s3://b/y.zarr", True),
-        ("s3://a/x.zarr", "https://host/y.zarr", False),
-        ("https://host/x.zarr", "https://host/y.zarr", True),
-        ("https://host/x.zarr", "https://other/y.zarr", False),  # what may be a token stays with its host
-        ("https://host/x.zarr", "http://host/y.zarr", False),
-        ("s3://a/x.zarr", "/y.zarr", False),
-        ("gs://a/x.zarr", "gs://a/y.zarr", True),
-        ("az://a/x.zarr", "az://b/y.zarr", True),
-        ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://b@me.dfs.core.windows.net/y.zarr", True),
-        ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://a@other.dfs.core.windows.net/y.zarr", False),
-        ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://a/y.zarr", False),
-        ("s3://a/x.zarr.zip", "s3://a/y.zarr", True),
-    ],
-)
+@pytest.mark.parametrize(("place", "other", "passed_on"), [
+    ("s3://a/x.zarr", "s3://a/y.zarr", True),
+    ("s3://a/x.zarr", "s3://b/y.zarr", True),
+    ("s3://a/x.zarr", "https://host/y.zarr", False),
+    ("https://host/x.zarr", "https://host/y.zarr", True),
+    ("https://host/x.zarr", "https://other/y.zarr", False),  # what may be a token stays with its host
+    ("https://host/x.zarr", "http://host/y.zarr", False),
+    ("s3://a/x.zarr", "/y.zarr", False),
+    ("gs://a/x.zarr", "gs://a/y.zarr", True),
+    ("az://a/x.zarr", "az://b/y.zarr", True),
+    ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://b@me.dfs.core.windows.net/y.zarr", True),
+    ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://a@other.dfs.core.windows.net/y.zarr", False),
+    ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://a/y.zarr", False),
+    ("s3://a/x.zarr.zip", "s3://a/y.zarr", True),
+])  # fmt: skip
 def test_options_go_to_neighbours(place, other, passed_on):
     options = {"client_options": {"timeout": "3s"}} if not place.startswith("gs") else {"token": "anon"}
     found = open_neighbour(open_store(place, options), other)
@@ -312,17 +309,13 @@ def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
 
 
 # ---- places that are named in other words, and those that are none ---------------------------------------------------
-@pytest.mark.parametrize(
-    "place",
-    [
-        lambda folder: f"local://{folder}/in/a.zarr",
-        lambda folder: f"dir::file://{folder}/in/a.zarr",
-        lambda folder: DirFileSystem(str(folder), fsspec.filesystem("file")).get_mapper("in/a.zarr"),
-        lambda folder: zarr_storage.FsspecStore.from_url(f"file://{folder}/in/a.zarr"),
-        lambda folder: zarr_storage.StorePath(zarr_storage.FsspecStore.from_url(f"file://{folder}/in"), "a.zarr"),
-    ],
-    ids=["local", "dir", "mapper", "store", "place in a store"],
-)
+@pytest.mark.parametrize("place", [
+    lambda folder: f"local://{folder}/in/a.zarr",
+    lambda folder: f"dir::file://{folder}/in/a.zarr",
+    lambda folder: DirFileSystem(str(folder), fsspec.filesystem("file")).get_mapper("in/a.zarr"),
+    lambda folder: zarr_storage.FsspecStore.from_url(f"file://{folder}/in/a.zarr"),
+    lambda folder: zarr_storage.StorePath(zarr_storage.FsspecStore.from_url(f"file://{folder}/in"), "a.zarr"),
+], ids=["local", "dir", "mapper", "store", "place in a store"])  # fmt: skip
 def test_local_folders_are_made_whoever_opens_them(tmp_path, place):
     keys = open_store(place(tmp_path))
     assert not keys.exists()

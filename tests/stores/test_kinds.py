@@ -312,14 +312,10 @@ def test_a_zip_file_has_each_key_once_and_is_the_same_each_time(tmp_path):
         ZarrIO(tmp_path / "a.zip", "r")
 
 
-@pytest.mark.parametrize(
-    ("make", "view"),
-    [
-        (dict, MappingProxyType),
-        pytest.param(zarr.storage.MemoryStore, lambda held: held.with_read_only(read_only=True), marks=needs_zarr_3),
-    ],
-    ids=["mapping", "store"],
-)
+@pytest.mark.parametrize(("make", "view"), [
+    (dict, MappingProxyType),
+    pytest.param(zarr.storage.MemoryStore, lambda held: held.with_read_only(read_only=True), marks=needs_zarr_3),
+], ids=["mapping", "store"])  # fmt: skip
 def test_what_is_read_only_is_read(make, view):
     held = trees.write_builder(make(), trees.root(note="x"))
     assert trees.read_builder(view(held)).attributes["note"] == "x"

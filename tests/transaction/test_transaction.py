@@ -396,22 +396,19 @@ def record(values: bytes = b"", **parts: Any) -> bytes:
 OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (b"[]\n", "cannot be understood"),
-        (b"[" * 2000 + b"]" * 2000 + b"\n", "it is nested more than 1,000 deep"),
-        (record(version=3), "it is of version 3, and this package reads 2"),
-        (record(id="a/b"), "'a/b' is not the id of a change"),
-        (record(b"zero", old={"a/0": 3}), "its values are damaged"),
-        (record(b"zero", old={"a/0": 4}, crc32=5), "its values are damaged"),
-        (record(b"zero", old={"a/0": True}), "a number in it is not a whole number of 0 or more"),
-        (record(absent=[5]), "it lists something that is not a key"),
-        *((record(absent=[key]), f"{key!r} {OUTSIDE}") for key in ("", "a//b", "./a", "a/../b", f"{JOURNAL}.1")),
-        (record(root=["a/0"]), "it takes a key of a node for a document of the root"),
-        (record(holder={**HOLDER, "pid": "x"}), "cannot be understood"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    (b"[]\n", "cannot be understood"),
+    (b"[" * 2000 + b"]" * 2000 + b"\n", "it is nested more than 1,000 deep"),
+    (record(version=3), "it is of version 3, and this package reads 2"),
+    (record(id="a/b"), "'a/b' is not the id of a change"),
+    (record(b"zero", old={"a/0": 3}), "its values are damaged"),
+    (record(b"zero", old={"a/0": 4}, crc32=5), "its values are damaged"),
+    (record(b"zero", old={"a/0": True}), "a number in it is not a whole number of 0 or more"),
+    (record(absent=[5]), "it lists something that is not a key"),
+    *((record(absent=[key]), f"{key!r} {OUTSIDE}") for key in ("", "a//b", "./a", "a/../b", f"{JOURNAL}.1")),
+    (record(root=["a/0"]), "it takes a key of a node for a document of the root"),
+    (record(holder={**HOLDER, "pid": "x"}), "cannot be understood"),
+])  # fmt: skip
 def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text, reason):
     for values in ({JOURNAL: text}, {JOURNAL: record(), f"{JOURNAL}.1": text}):
         store = Steps({**BEFORE, **values})
@@ -433,17 +430,13 @@ def test_a_first_record_that_is_cut_off_does_not_block_the_file(text):
     assert "was cut off, as by a power cut, and was removed" in reports[0]
 
 
-@pytest.mark.parametrize(
-    ("parts", "reason"),
-    [
-        ({"version": 3}, "it is of version 3, and this package reads 2"),
-        ({"final": {".zmetadata": 5}}, "it has something other than digests"),
-        ({"root": {"../a": None}}, f"'../a' {OUTSIDE}"),
-        ({"crc32": 1}, "its values are damaged"),
-        ({"delete": ["../a"]}, f"'../a' {OUTSIDE}"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("parts", "reason"), [
+    ({"version": 3}, "it is of version 3, and this package reads 2"),
+    ({"final": {".zmetadata": 5}}, "it has something other than digests"),
+    ({"root": {"../a": None}}, f"'../a' {OUTSIDE}"),
+    ({"crc32": 1}, "its values are damaged"),
+    ({"delete": ["../a"]}, f"'../a' {OUTSIDE}"),
+], ids=str)  # fmt: skip
 def test_what_is_wrong_with_the_last_record_is_named(parts, reason):
     last = {"version": 2, "id": "id", "final": {}, "root": {}, "delete": [], "crc32": 0, **parts}
     store = Steps({**BEFORE, JOURNAL: record(), LAST_RECORD: json.dumps(last).encode() + b"\n"})

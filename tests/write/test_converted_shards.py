@@ -137,16 +137,13 @@ def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, convert
     assert stored_files(tmp_path / "a.zarr") == stored_files(converted)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"zarr_format": 2, "shards": "auto"}, "neither Zarr format 2 nor"),
-        ({"zarr_format": "both", "shards": (4, 4)}, "neither Zarr format 2 nor"),
-        ({"zarr_format": 3, "shards": "all"}, "not lengths"),
-        ({"zarr_format": 3, "shards": (0, 4)}, "not lengths"),
-        ({"zarr_format": 3, "nczarr": True}, "NCZarr has no attributes in format 3"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"zarr_format": 2, "shards": "auto"}, "neither Zarr format 2 nor"),
+    ({"zarr_format": "both", "shards": (4, 4)}, "neither Zarr format 2 nor"),
+    ({"zarr_format": 3, "shards": "all"}, "not lengths"),
+    ({"zarr_format": 3, "shards": (0, 4)}, "not lengths"),
+    ({"zarr_format": 3, "nczarr": True}, "NCZarr has no attributes in format 3"),
+])  # fmt: skip
 def test_conversions_that_cannot_be(hdf5, tmp_path, options, message):
     with pytest.raises(UsageError, match=message):
         convert(hdf5, tmp_path / "a.zarr", check=False, **arguments(**options))

@@ -192,19 +192,16 @@ def test_changes_in_memory_that_are_lost_are_named(path, what):
                     io.remove("/acquisition/twin")
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "error", "message"),
-    [
-        ("/units/tags_index", np.array([1, 3], "u1"), ConflictError, "Columns must be the same length"),
-        ("/units/spike_times", np.arange(3.0), ConflictError, "spike_times_index needs 6 rows"),
-        ("/units/electrodes", [1, 2, 100], ConflictError, "needs 101 rows of .*/electrodes/id, which has 4"),
-        ("/acquisition/raw/data", np.zeros((1,) * 5), ValueRefusedError, "the schema allows the shapes"),
-        ("/acquisition/raw/timestamps", ["text"], ValueRefusedError, "type"),
-        ("/acquisition/raw", 3, UsageError, "this is a group"),
-        (f"{GROUP}/shank0/device", [3.0], UsageError, "this is a link to an object"),
-        ("/acquisition/raw/data", DataChunkIterator(np.arange(3)), UsageError, "an iterator"),
-    ],
-)
+@pytest.mark.parametrize(("name", "values", "error", "message"), [
+    ("/units/tags_index", np.array([1, 3], "u1"), ConflictError, "Columns must be the same length"),
+    ("/units/spike_times", np.arange(3.0), ConflictError, "spike_times_index needs 6 rows"),
+    ("/units/electrodes", [1, 2, 100], ConflictError, "needs 101 rows of .*/electrodes/id, which has 4"),
+    ("/acquisition/raw/data", np.zeros((1,) * 5), ValueRefusedError, "the schema allows the shapes"),
+    ("/acquisition/raw/timestamps", ["text"], ValueRefusedError, "type"),
+    ("/acquisition/raw", 3, UsageError, "this is a group"),
+    (f"{GROUP}/shank0/device", [3.0], UsageError, "this is a link to an object"),
+    ("/acquisition/raw/data", DataChunkIterator(np.arange(3)), UsageError, "an iterator"),
+])  # fmt: skip
 @pytest.mark.parametrize("path", [3], indirect=True)
 def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
     with NWBZarrIO(path, "r+") as io:
@@ -230,17 +227,14 @@ def test_an_attribute_is_changed_by_what_replace_says(path, name, value):
     assert getattr(samples.read_zarr(path).acquisition["raw"], field) == value
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (np.zeros((3, 3)), "rows with the fields x, y, weight, and the data are of type float64"),
-        (np.zeros(3, [("x", "u4"), ("y", "u4")]), "rows with the fields x, y, weight"),
-        ([(0, 1.5, 0.5)] * 3, "of the field 'y' without loss"),
-        ([(0, 1)] * 3, r"for each of the fields \('x', 'y', 'weight'\)"),
-        ([(7, 1, 0.5)] * 3, ""),
-        (np.array([(0.5, 1, 7)] * 3, [("weight", "f8"), ("y", "i8"), ("x", "i8")]), ""),
-    ],
-)
+@pytest.mark.parametrize(("rows", "message"), [
+    (np.zeros((3, 3)), "rows with the fields x, y, weight, and the data are of type float64"),
+    (np.zeros(3, [("x", "u4"), ("y", "u4")]), "rows with the fields x, y, weight"),
+    ([(0, 1.5, 0.5)] * 3, "of the field 'y' without loss"),
+    ([(0, 1)] * 3, r"for each of the fields \('x', 'y', 'weight'\)"),
+    ([(7, 1, 0.5)] * 3, ""),
+    (np.array([(0.5, 1, 7)] * 3, [("weight", "f8"), ("y", "i8"), ("x", "i8")]), ""),
+])  # fmt: skip
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_rows_are_replaced_by_rows_with_the_same_fields(tmp_path, rows, message, zarr_format):
     convert(segmentation(tmp_path / "a.nwb.zarr", "pixel_mask"), tmp_path / "b.nwb.zarr", zarr_format=zarr_format)
@@ -281,36 +275,30 @@ def test_a_series_of_another_file_as_data_is_refused_and_its_array_is_linked(pat
     check(path)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (("remove", "/"), UsageError, "the root and the cached specifications"),
-        (("remove", "/specifications/core"), UsageError, "the root and the cached specifications"),
-        (("remove", "/acquisition/none"), errors.ReferenceTargetError, "no such group or dataset .*`zarrio inspect`"),
-        (("remove", "/none/none"), errors.ReferenceTargetError, "no such group or dataset"),
-        (("remove", "/units/tags_index"), UsageError, "index of the column /units/tags"),
-        (("remove", "/units/id"), ConflictError, "the schema requires 'id' in Units"),
-        (("remove", "/session_start_time"), ConflictError, "the schema requires"),
-        (("remove", "/units@colnames"), ConflictError, r"hdmf needs the attribute 'colnames' .*Keep it"),
-        (("remove", "/acquisition/raw@none"), UsageError, "there is no attribute 'none'"),
-        (("remove", "/acquisition/raw/data@unit"), ConflictError, "the schema requires the attribute 'unit'"),
-        (("rename", "/acquisition/raw", "copy"), ConflictError, "a member 'copy' already"),
-        (("rename", "/acquisition/raw", "a/b"), NameRefusedError, "a/b"),
-        (("rename", "/acquisition/raw", "/acquisition/good"), NameRefusedError, "is a path .*new name alone: 'good'"),
-        (("rename", "/acquisition/raw", "/"), NameRefusedError, "cannot be stored"),
-        (
-            ("remove", ["/acquisition/raw"]),
-            errors.WrongArgumentError,
-            "list is not a path.* Give the path, '/acquisition/l",
-        ),
-        (("rename", "/units/tags", "description"), ConflictError, "the group has an attribute 'description'"),
-        (("rename", "/units/tags", "waveform_mean"), ConflictError, "values of another type or shape under"),
-        (("rename", "/units/tags", "electrode_group"), ConflictError, "values of another type or shape under"),
-        (("rename", "/general/devices/probe", "models"), ConflictError, "does not have 'models' for a Device"),
-        (("rename", "/acquisition/raw/data", "values"), ConflictError, "a name that the schema has in TimeSeries"),
-        (("rename", "/units/tags_index", "x"), UsageError, "index of the column"),
-    ],
-)
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (("remove", "/"), UsageError, "the root and the cached specifications"),
+    (("remove", "/specifications/core"), UsageError, "the root and the cached specifications"),
+    (("remove", "/acquisition/none"), errors.ReferenceTargetError, "no such group or dataset .*`zarrio inspect`"),
+    (("remove", "/none/none"), errors.ReferenceTargetError, "no such group or dataset"),
+    (("remove", "/units/tags_index"), UsageError, "index of the column /units/tags"),
+    (("remove", "/units/id"), ConflictError, "the schema requires 'id' in Units"),
+    (("remove", "/session_start_time"), ConflictError, "the schema requires"),
+    (("remove", "/units@colnames"), ConflictError, r"hdmf needs the attribute 'colnames' .*Keep it"),
+    (("remove", "/acquisition/raw@none"), UsageError, "there is no attribute 'none'"),
+    (("remove", "/acquisition/raw/data@unit"), ConflictError, "the schema requires the attribute 'unit'"),
+    (("rename", "/acquisition/raw", "copy"), ConflictError, "a member 'copy' already"),
+    (("rename", "/acquisition/raw", "a/b"), NameRefusedError, "a/b"),
+    (("rename", "/acquisition/raw", "/acquisition/good"), NameRefusedError, "is a path .*new name alone: 'good'"),
+    (("rename", "/acquisition/raw", "/"), NameRefusedError, "cannot be stored"),
+    (("remove", ["/acquisition/raw"]), errors.WrongArgumentError,
+     "list is not a path.* Give the path, '/acquisition/l"),
+    (("rename", "/units/tags", "description"), ConflictError, "the group has an attribute 'description'"),
+    (("rename", "/units/tags", "waveform_mean"), ConflictError, "values of another type or shape under"),
+    (("rename", "/units/tags", "electrode_group"), ConflictError, "values of another type or shape under"),
+    (("rename", "/general/devices/probe", "models"), ConflictError, "does not have 'models' for a Device"),
+    (("rename", "/acquisition/raw/data", "values"), ConflictError, "a name that the schema has in TimeSeries"),
+    (("rename", "/units/tags_index", "x"), UsageError, "index of the column"),
+])  # fmt: skip
 @pytest.mark.parametrize("path", [3], indirect=True)
 def test_what_cannot_be_done_is_refused(path, call, error, message):
     with NWBZarrIO(path, "r+") as io:
@@ -439,17 +427,13 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
 
 
 @pytest.mark.parametrize("mode", ["r", "r+"])
-@pytest.mark.parametrize(
-    ("values", "what"),
-    [
-        (np.arange(50.0), "other chunks"),
-        (np.arange(3.0), "other chunks"),
-        (np.arange(40.0).reshape(20, 2), "other chunks"),
-        (np.arange(20, dtype="i2"), "another data type"),
-        (ZarrDataIO(np.arange(20.0), compressor="zstd"), "another codec"),
-    ],
-    ids=("longer", "shorter", "two axes", "type", "codec"),
-)
+@pytest.mark.parametrize(("values", "what"), [
+    (np.arange(50.0), "other chunks"),
+    (np.arange(3.0), "other chunks"),
+    (np.arange(40.0).reshape(20, 2), "other chunks"),
+    (np.arange(20, dtype="i2"), "another data type"),
+    (ZarrDataIO(np.arange(20.0), compressor="zstd"), "another codec"),
+], ids=("longer", "shorter", "two axes", "type", "codec"))  # fmt: skip
 @pytest.mark.filterwarnings("ignore:TimeSeries 'raw'. Length of data")
 def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, mode, values, what):
     array = samples.read_zarr(path, mode).acquisition["raw"].data
@@ -459,19 +443,15 @@ def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, 
         array[3]
 
 
-@pytest.mark.parametrize(
-    ("shape", "options", "values", "new_options"),
-    [
-        ((60,), {}, np.arange(60), {}),
-        ((60,), {"chunks": (10,)}, np.arange(60), {"chunks": (10,)}),
-        ((60,), {"chunks": (2,)}, np.arange(30.0), {"chunks": (2,)}),
-        ((30, 2), {"chunks": (10, 2)}, np.arange(60.0).reshape(60, 1), {"chunks": (20, 1)}),
-        ((60,), {}, np.arange(60.0), {"filters": [{"id": "delta", "dtype": "<f8"}]}),
-        ((60,), {"chunks": (10,), "shards": (20,)}, np.arange(60), {"chunks": (10,), "shards": (20,)}),
-        ((60,), {"chunks": (10,), "shards": (20,)}, np.arange(40.0), {"chunks": (10,), "shards": (20,)}),
-    ],
-    ids=("type", "type, chunks", "shorter", "other shape", "filters", "type, shards", "shorter, shards"),
-)
+@pytest.mark.parametrize(("shape", "options", "values", "new_options"), [
+    ((60,), {}, np.arange(60), {}),
+    ((60,), {"chunks": (10,)}, np.arange(60), {"chunks": (10,)}),
+    ((60,), {"chunks": (2,)}, np.arange(30.0), {"chunks": (2,)}),
+    ((30, 2), {"chunks": (10, 2)}, np.arange(60.0).reshape(60, 1), {"chunks": (20, 1)}),
+    ((60,), {}, np.arange(60.0), {"filters": [{"id": "delta", "dtype": "<f8"}]}),
+    ((60,), {"chunks": (10,), "shards": (20,)}, np.arange(60), {"chunks": (10,), "shards": (20,)}),
+    ((60,), {"chunks": (10,), "shards": (20,)}, np.arange(40.0), {"chunks": (10,), "shards": (20,)}),
+], ids=("type", "type, chunks", "shorter", "other shape", "filters", "type, shards", "shorter, shards"))  # fmt: skip
 @FORMATS
 def test_an_open_reader_takes_no_new_chunk_for_an_old_one(tmp_path, zarr_format, shape, options, values, new_options):
     if "shards" in options and zarr_format != 3:
@@ -670,15 +650,11 @@ def test_a_scalar_is_replaced_and_a_name_is_used_again(path):
     check(path)
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (["2025-03-01", "2025-03-02"], "the schema has one value here"),
-        ("yesterday", "not a time in the form of ISO 8601"),
-        (b"yesterday", "not a time in the form of ISO 8601"),
-    ],
-    ids=["two", "text", "bytes"],
-)
+@pytest.mark.parametrize(("data", "problem"), [
+    (["2025-03-01", "2025-03-02"], "the schema has one value here"),
+    ("yesterday", "not a time in the form of ISO 8601"),
+    (b"yesterday", "not a time in the form of ISO 8601"),
+], ids=["two", "text", "bytes"])  # fmt: skip
 @pytest.mark.parametrize("path", [2], indirect=True)
 def test_a_time_is_replaced_by_one_time(path, data, problem):
     with NWBZarrIO(path, "r+") as io:
@@ -994,17 +970,14 @@ def _cut_all(nwbfile):
         nwbfile.units[column].data.resize((2,))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda nwbfile: nwbfile.trials["start_time"].data.append(9.0), "3 rows in id.*; 4 rows in start_time"),
-        (lambda nwbfile: nwbfile.units["spike_times"].data.append(6), "4 rows in spike_times_index"),
-        (lambda nwbfile: nwbfile.units.spike_times.data.append(9.0), "'spike_times' would end at 6, and it has 7 val"),
-        (lambda nwbfile: nwbfile.units.spike_times_index.data.__setitem__(2, 7), "would end at 7, and it has 6 values"),
-        (lambda nwbfile: nwbfile.units.spike_times_index.data.__setitem__(0, 50), "would not be in ascending order"),
-        (_cut_all, "3 rows in id; 2 rows in "),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda nwbfile: nwbfile.trials["start_time"].data.append(9.0), "3 rows in id.*; 4 rows in start_time"),
+    (lambda nwbfile: nwbfile.units["spike_times"].data.append(6), "4 rows in spike_times_index"),
+    (lambda nwbfile: nwbfile.units.spike_times.data.append(9.0), "'spike_times' would end at 6, and it has 7 val"),
+    (lambda nwbfile: nwbfile.units.spike_times_index.data.__setitem__(2, 7), "would end at 7, and it has 6 values"),
+    (lambda nwbfile: nwbfile.units.spike_times_index.data.__setitem__(0, 50), "would not be in ascending order"),
+    (_cut_all, "3 rows in id; 2 rows in "),
+])  # fmt: skip
 @pytest.mark.parametrize("when", ["closed", "written", "written early"])
 def test_a_change_of_one_column_alone_is_refused(path, monkeypatch, change, message, when):
     if when == "written early":

@@ -156,16 +156,12 @@ def test_the_forms_on_disk(tmp_path):
 
 
 @pytest.mark.parametrize("wrapper", [ZarrDataIO, H5DataIO])
-@pytest.mark.parametrize(
-    ("data", "word", "fill"),
-    [
-        (["a"], None, 5),
-        (["a"], None, b"\xff"),
-        ([b"a"], None, 5),
-        ([(1, "a")], [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "utf8"}], (7, "n/a")),
-    ],
-    ids=["number", "binary", "number for bytes", "rows with text"],
-)
+@pytest.mark.parametrize(("data", "word", "fill"), [
+    (["a"], None, 5),
+    (["a"], None, b"\xff"),
+    ([b"a"], None, 5),
+    ([(1, "a")], [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "utf8"}], (7, "n/a")),
+], ids=["number", "binary", "number for bytes", "rows with text"])  # fmt: skip
 def test_a_fill_value_of_another_kind_is_refused(tmp_path, data, word, fill, wrapper):
     with pytest.raises(ValueRefusedError, match=r"fill value.*\(/d\)"):
         write_builder(tmp_path / "a.zarr", root(dataset("d", wrapper(data, fillvalue=fill), word)))

@@ -208,16 +208,13 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
 
 
 # ---- options -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) are not a whole number of chunks \(10, 3\)"),
-        ({"chunks": (10, 3), "shards": (40,)}, r"shards \(40,\) are for 1 axis, and chunks \(10, 3\) for 2 axes"),
-        ({"shards": "all"}, "shards 'all' are not lengths"),
-        ({"shards": (0, 3)}, "shards .* below 1"),
-        ({"data": None, "shape": (10,), "dtype": "i4", "shards": "auto"}, "cannot be filled later"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) are not a whole number of chunks \(10, 3\)"),
+    ({"chunks": (10, 3), "shards": (40,)}, r"shards \(40,\) are for 1 axis, and chunks \(10, 3\) for 2 axes"),
+    ({"shards": "all"}, "shards 'all' are not lengths"),
+    ({"shards": (0, 3)}, "shards .* below 1"),
+    ({"data": None, "shape": (10,), "dtype": "i4", "shards": "auto"}, "cannot be filled later"),
+])  # fmt: skip
 def test_invalid_shards_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
         ZarrDataIO(**{"data": NUMBERS, **options})

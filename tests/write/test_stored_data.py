@@ -107,16 +107,12 @@ def test_a_copy_of_an_array_of_format_3(tmp_path, source, wrap, shards):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(
-    ("options", "changed"),
-    [
-        ({"chunks": (100, 4)}, {"chunks": [100, 4]}),
-        ({"compressor": numcodecs.Zlib(3)}, {"compressor": {"id": "zlib", "level": 3}, "filters": None}),
-        ({"compressor": False}, {"compressor": None, "filters": None}),
-        ({"fillvalue": 9}, {"fill_value": 9}),
-    ],
-    ids=["chunks", "compressor", "no compressor", "fill value"],
-)
+@pytest.mark.parametrize(("options", "changed"), [
+    ({"chunks": (100, 4)}, {"chunks": [100, 4]}),
+    ({"compressor": numcodecs.Zlib(3)}, {"compressor": {"id": "zlib", "level": 3}, "filters": None}),
+    ({"compressor": False}, {"compressor": None, "filters": None}),
+    ({"fillvalue": 9}, {"fill_value": 9}),
+], ids=["chunks", "compressor", "no compressor", "fill value"])  # fmt: skip
 def test_what_is_chosen_is_changed_and_nothing_else(tmp_path, source, options, changed):
     path = written(tmp_path, ZarrDataIO(source(tmp_path), **options), zarr_format=2)
     assert layout(path) == {**LAYOUT, **changed}
