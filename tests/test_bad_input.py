@@ -82,8 +82,6 @@ def read(path: Path, *, load_namespaces: bool = False) -> Any:
 
 
 # ---- nothing to read -----------------------------------------------------------------------------------------------
-
-
 ARRAY = {"shape": [3], "chunks": [3], "dtype": "<i4", "fill_value": 0, "order": "C", "filters": None,
          "compressor": None, "zarr_format": 2}  # fmt: skip
 

@@ -503,8 +503,6 @@ def test_on_the_command_line(tmp_path, capsys):
 
 
 # ---- values that one writer has replaced ----------------------------------------------------------------------------
-
-
 OF_2, OF_3 = ("inner/references/0", "inner/rows/0.0"), ("inner/references/c/0", "inner/rows/c/0")
 
 

@@ -175,8 +175,6 @@ def test_an_export_keeps_the_largest_shape_of_rows(tmp_path: Path, formats: tupl
 
 
 # ---- settings by the pattern of a path ------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An HDF5 file with two series; ``data`` of one of them has a name in which a slash is not."""

@@ -125,8 +125,7 @@ def test_errors_of_others_are_left_as_they_are():
     (errors.ReferenceTargetError, KeyError), (errors.NameRefusedError, ValueError),
     (errors.ValueRefusedError, TypeError), (errors.UsageError, ValueError), (errors.ModeError, errors.UsageError),
     (errors.MetadataError, errors.DamagedFileError), (errors.ConflictError, errors.WriteError),
-    (errors.NotZarrError, errors.StoreError),
-    (errors.IsHdf5Error, errors.NotZarrError),
+    (errors.NotZarrError, errors.StoreError), (errors.IsHdf5Error, errors.NotZarrError),
 ])  # fmt: skip
 def test_who_handles_the_familiar_error_handles_ours(cls, base):
     with pytest.raises(base):

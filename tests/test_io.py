@@ -457,8 +457,6 @@ def test_a_cached_specification_that_is_not_json_is_an_error(folder, tmp_path):
 
 
 # ---- iterators -----------------------------------------------------------------------------------------------------
-
-
 NUMBERS = np.arange(35, dtype="i4").reshape(7, 5)
 
 

@@ -639,16 +639,10 @@ def with_device(nwbfile: NWBFile) -> NWBFile:
 
 
 @pytest.mark.parametrize("is_contained", [True, False])
-@pytest.mark.parametrize(
-    ("source", "target", "after"),
-    [
-        (NWBZarrIO, NWBZarrIO, "convert"),
-        (NWBZarrIO, NWBZarrIO, "export"),
-        (NWBHDF5IO, NWBZarrIO, ""),
-        (NWBHDF5IO, NWBHDF5IO, "convert"),
-        (NWBHDF5IO, NWBHDF5IO, "export"),
-    ],
-)
+@pytest.mark.parametrize(("source", "target", "after"), [
+    (NWBZarrIO, NWBZarrIO, "convert"), (NWBZarrIO, NWBZarrIO, "export"), (NWBHDF5IO, NWBZarrIO, ""),
+    (NWBHDF5IO, NWBHDF5IO, "convert"), (NWBHDF5IO, NWBHDF5IO, "export"),
+])  # fmt: skip
 def test_a_copy_is_where_the_schema_allows_more_than_a_link(tmp_path, source, target, after, is_contained):
     path = pictured(tmp_path, source, target, is_contained=is_contained)
     copy = (
@@ -726,8 +720,6 @@ def test_an_append_copies_what_the_schema_only_links_to_its_own_path(tmp_path):
 
 
 # ---- the table of the guide -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [{}, {"link_data": False}], ids=["default", "no links to data"])
 @pytest.mark.parametrize("reads", [False, True], ids=["as it is", "what was read"])
 @pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO], ids=["Zarr", "HDF5"])

@@ -188,17 +188,13 @@ def rows(maxshape, dtype="i2"):
     return DataChunkIterator(iter(np.zeros((1000, 8), dtype)), buffer_size=100, maxshape=maxshape)
 
 
-@pytest.mark.parametrize(
-    ("data", "nbytes"),
-    [
-        (lambda: rows((1000, 8)), 16_000),
-        (lambda: Slices(chunk_shape=(100, 8), buffer_shape=(200, 8)), 16_000),
-        (lambda: DataChunkIterator(iter(["a", "bc"]), maxshape=(2,), dtype=np.dtype("U2")), 16),
-        (lambda: rows((None, 8)), None),
-        (lambda: DataChunkIterator(iter(np.zeros((1000, 8)))), None),
-    ],
-    ids=["rows", "slices", "text", "an unknown length", "an unknown shape"],
-)
+@pytest.mark.parametrize(("data", "nbytes"), [
+    (lambda: rows((1000, 8)), 16_000),
+    (lambda: Slices(chunk_shape=(100, 8), buffer_shape=(200, 8)), 16_000),
+    (lambda: DataChunkIterator(iter(["a", "bc"]), maxshape=(2,), dtype=np.dtype("U2")), 16),
+    (lambda: rows((None, 8)), None),
+    (lambda: DataChunkIterator(iter(np.zeros((1000, 8)))), None),
+], ids=["rows", "slices", "text", "an unknown length", "an unknown shape"])  # fmt: skip
 @pytest.mark.parametrize("executor", [None, "threads"])
 def test_iterators_count_and_without_a_length_the_total_is_unknown(tmp_path, data, nbytes, executor):
     options, count = WriteOptions(progress=Recorded(), executor=executor), np.arange(5.0)

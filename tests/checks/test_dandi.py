@@ -142,15 +142,11 @@ def test_references_to_other_files_are_refused(tmp_path):
     assert verify(path).is_sound
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        (None, "the file has no subject"),
-        ({"sex": "F", "age": "P90D"}, "the subject has no subject_id and no species"),
-        ({"subject_id": "m1", "species": "Mus musculus"}, "the subject has no sex and no age"),
-    ],
-    ids=["none", "id", "age"],
-)
+@pytest.mark.parametrize(("fields", "says"), [
+    (None, "the file has no subject"),
+    ({"sex": "F", "age": "P90D"}, "the subject has no subject_id and no species"),
+    ({"subject_id": "m1", "species": "Mus musculus"}, "the subject has no sex and no age"),
+], ids=["none", "id", "age"])  # fmt: skip
 def test_a_subject_is_required(tmp_path, fields, says):
     nwbfile = samples.plain_nwbfile()
     nwbfile.subject = None if fields is None else Subject(**fields)

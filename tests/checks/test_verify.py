@@ -242,8 +242,7 @@ def test_nothing_is_gone_after_an_append(tmp_path):
 
 # ---- links and references -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("change", "kind", "said"), [
-    ({"path": "/gone"}, "link-dangling", "/gone"),
-    ({"source": "../gone.zarr"}, "link-dangling", "gone.zarr"),
+    ({"path": "/gone"}, "link-dangling", "/gone"), ({"source": "../gone.zarr"}, "link-dangling", "gone.zarr"),
     ({"path": "/link"}, "link-circular", ""),
 ])  # fmt: skip
 def test_a_link_to_nothing(store, change, kind, said):

@@ -27,8 +27,7 @@ def test_an_unknown_shell_is_told(zarrio):
 
 
 @pytest.mark.parametrize(("words", "wanted"), [
-    (["zarrio", "ver"], "verify"),
-    (["zarrio", "convert", "--res"], "--resume"),
+    (["zarrio", "ver"], "verify"), (["zarrio", "convert", "--res"], "--resume"),
     (["zarrio", "inspect", "--dep"], "--depth"),
 ])  # fmt: skip
 def test_bash_completes(words, wanted, tmp_path, capsys):

@@ -232,8 +232,7 @@ def test_what_cannot_be_looked_at_is_told_in_one_line(tmp_path, zarrio, make, sa
 
 
 @pytest.mark.parametrize(("key", "name", "value"), [
-    (".zattrs", "zarr_link", 5),
-    (".zattrs", "zarr_link", [{"name": "x"}]),
+    (".zattrs", "zarr_link", 5), (".zattrs", "zarr_link", [{"name": "x"}]),
     (".zattrs", "ref", {"zarr_dtype": "object", "value": {}}),
 ])  # fmt: skip
 def test_damaged_metadata_are_told_with_file_and_node(small, zarrio, key, name, value):
@@ -296,8 +295,6 @@ def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, head
 
 
 # ---- HDF5, and values -----------------------------------------------------------------------------------------------
-
-
 def test_hdf5_files_are_shown_as_they_are_in_hdf5(web, capsys):
     path = web.folder / "a.nwb"
     write_hdf5(path, plain_nwbfile())

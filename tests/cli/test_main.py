@@ -41,10 +41,8 @@ def test_a_mistyped_command_is_suggested(word, meant, zarrio):
 
 
 @pytest.mark.parametrize(("given", "meant"), [
-    (["convert", "--ovewrite"], "--overwrite"),
-    (["convert", "--codek=zstd"], "--codec"),
-    (["verify", "--leval", "links"], "--level"),
-    (["upgrade", "--dryrun"], "--dry-run"),
+    (["convert", "--ovewrite"], "--overwrite"), (["convert", "--codek=zstd"], "--codec"),
+    (["verify", "--leval", "links"], "--level"), (["upgrade", "--dryrun"], "--dry-run"),
 ])  # fmt: skip
 def test_a_mistyped_option_is_suggested(given, meant, zarrio):
     shown = zarrio(*given, "a.zarr", code=2).err

@@ -28,8 +28,6 @@ def valid(path: Place) -> bool:
 
 
 # ---- read, change, write -----------------------------------------------------------------------------------------
-
-
 @APPEND
 def test_links_are_added(plain, folder):
     """Inside the file, to stored data, to containers, and to another file."""
@@ -69,8 +67,6 @@ def test_a_link_is_added_to_a_group_that_had_some(folder):
 
 
 # ---- tables that were read -----------------------------------------------------------------------------------------
-
-
 @APPEND
 def test_rows_of_every_column(folder):
     """Numbers, text, bools, ragged and doubly ragged columns, references, and references to rows of other tables."""
@@ -296,8 +292,6 @@ def test_rows_that_had_a_fixed_shape_in_hdf5_grow_like_all_columns(folder, tmp_p
 
 
 # ---- the consolidated document -------------------------------------------------------------------------------------
-
-
 @APPEND
 def test_the_consolidated_document_is_removed_where_it_is_not_wanted_and_stays_away(plain):
     with samples.edit_zarr(plain, write_options=WriteOptions(consolidate_metadata=False)) as nwbfile:
@@ -321,8 +315,6 @@ def test_values_in_the_consolidated_document_are_true_too(folder):
 
 
 # ---- attributes of existing objects --------------------------------------------------------------------------------
-
-
 @APPEND
 def test_attributes_of_groups_and_datasets_change(folder):
     first = root(group("g", dataset("x", np.arange(4), attributes={"unit": "m", "n": np.uint8(3)}), a=1), version="1")
@@ -356,21 +348,15 @@ def test_an_attribute_of_a_dataset_that_grows_changes_too(folder):
 
 
 # ---- a new path, and conflicts -------------------------------------------------------------------------------------
-
-
 @APPEND
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
-@pytest.mark.parametrize(
-    ("there", "wanted", "shown"),
-    [
-        ("plain", "another", ["'plain'", "'another'"]),
-        (3, 4, ["3", "4"]),
-        (np.arange(4), np.array([0, 1, 2, 7]), ["[0, 1, 2, 3]", "[0, 1, 2, 7]"]),
-        (np.arange(9), np.arange(3), ["[0, 1, 2, 3, 4, ...] of shape (9,)", "[0, 1, 2] of shape (3,)"]),
-        (["a", "b"], ["a", "c"], ["['a', 'b']", "['a', 'c']"]),
-    ],
-    ids=["text", "number", "array", "length", "texts"],
-)
+@pytest.mark.parametrize(("there", "wanted", "shown"), [
+    ("plain", "another", ["'plain'", "'another'"]),
+    (3, 4, ["3", "4"]),
+    (np.arange(4), np.array([0, 1, 2, 7]), ["[0, 1, 2, 3]", "[0, 1, 2, 7]"]),
+    (np.arange(9), np.arange(3), ["[0, 1, 2, 3, 4, ...] of shape (9,)", "[0, 1, 2] of shape (3,)"]),
+    (["a", "b"], ["a", "c"], ["['a', 'b']", "['a', 'c']"]),
+], ids=["text", "number", "array", "length", "texts"])  # fmt: skip
 def test_a_conflict_names_both_values(folder, there, wanted, shown, is_read):
     path = write_builder(folder / "file.zarr", root(dataset("x", there), dataset("other", 1)))
     before = contents(path)

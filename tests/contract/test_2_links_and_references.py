@@ -22,8 +22,6 @@ _OPTIONS: dict[str, Any] = {".nwb": {}, ".nwb.zarr": FOLLOW}
 
 
 # ---- the same as with HDF5 -----------------------------------------------------------------------------------------
-
-
 def linked_files(folder: Place, suffix: str, *, append: bool) -> Place:
     """Write a file with soft links to groups and data, and external links to data, with either backend."""
     backend = BACKENDS[suffix]
@@ -121,8 +119,6 @@ def test_a_link_into_an_hdf5_file_becomes_a_copy(both, folder):
 
 
 # ---- other directories, moves --------------------------------------------------------------------------------------
-
-
 def neighbours(folder: Place) -> tuple[Place, Place]:
     """Write a file that links to a group and to data of a file in another folder, and refers to it."""
     first = folder / "raw data" / "größe.zarr"
@@ -196,8 +192,6 @@ def test_an_export_to_another_folder_leads_to_the_same_files(folder):
 
 
 # ---- references ----------------------------------------------------------------------------------------------------
-
-
 def reference_file(path: Place, data: Any, dtype: Any = "object", **attributes: Any) -> GroupBuilder:
     target, other = group("target", object_id="target-id"), group("other", object_id="other-id")
     targets = {"target": target, "other": other}
@@ -258,8 +252,6 @@ def test_references_across_files(folder):
 
 
 # ---- object ids ----------------------------------------------------------------------------------------------------
-
-
 def test_links_and_references_carry_the_ids(folder):
     path = write_builder(folder / "file.zarr", samples.reference_tree())
     attributes = document(path, "inner/deep/.zattrs")

@@ -18,17 +18,10 @@ from tests.test_io import identical, read
 from tests.trees import dataset, group, read_builder, root, round_trip, write_builder
 
 
-@pytest.mark.parametrize(
-    ("value", "comes_back"),
-    [
-        (np.array(3, "u1"), np.uint8(3)),
-        ([1, 2], np.array([1, 2])),
-        ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
-        ([[["a"], ["b"]]], np.array([[["a"], ["b"]]], object)),
-        ((1.5, 2.5), np.array([1.5, 2.5])),
-    ],
-    ids=["0-d", "list", "nested list", "nested text", "tuple"],
-)
+@pytest.mark.parametrize(("value", "comes_back"), [
+    (np.array(3, "u1"), np.uint8(3)), ([1, 2], np.array([1, 2])), ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
+    ([[["a"], ["b"]]], np.array([[["a"], ["b"]]], object)), ((1.5, 2.5), np.array([1.5, 2.5])),
+], ids=["0-d", "list", "nested list", "nested text", "tuple"])  # fmt: skip
 def test_an_attribute_that_comes_back_as_with_hdf5(folder, value, comes_back):
     """What has no axes as a scalar; a list as an array."""
     assert identical(round_trip(folder / "file.zarr", root(it=value)).attributes["it"], comes_back)

@@ -26,20 +26,12 @@ def names(path: Place, node: str) -> list[str]:
     return stored
 
 
-@pytest.mark.parametrize(
-    ("shape", "labels", "stored"),
-    [
-        ((4, 2), ("time", "channel"), ["time", "channel"]),
-        ((4, 2), ("time", None), ["time", "_anonymous2"]),
-        ((4, 2), (None, None), ["_anonymous4", "_anonymous2"]),
-        ((4, 4), (None, None), ["_anonymous4", "_anonymous4_4"]),
-        ((4, 2), None, ["_anonymous4", "_anonymous2"]),
-        ((3, 5), ("time", "time"), ["time", "time_5"]),
-        ((4, 4), ("x", "x"), ["x", "x_4"]),
-        ((2,), ("x,y",), ["x,y"]),
-        ((4, 2), ("time",), ["time", "_anonymous2"]),
-    ],
-)
+@pytest.mark.parametrize(("shape", "labels", "stored"), [
+    ((4, 2), ("time", "channel"), ["time", "channel"]), ((4, 2), ("time", None), ["time", "_anonymous2"]),
+    ((4, 2), (None, None), ["_anonymous4", "_anonymous2"]), ((4, 4), (None, None), ["_anonymous4", "_anonymous4_4"]),
+    ((4, 2), None, ["_anonymous4", "_anonymous2"]), ((3, 5), ("time", "time"), ["time", "time_5"]),
+    ((4, 4), ("x", "x"), ["x", "x_4"]), ((2,), ("x,y",), ["x,y"]), ((4, 2), ("time",), ["time", "_anonymous2"]),
+])  # fmt: skip
 def test_labels_both_ways(folder, shape, labels, stored):
     """The stored names are complete and unique; hdmf's own tuple comes back."""
     path = folder / "file.zarr"

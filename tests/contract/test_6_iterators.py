@@ -40,18 +40,10 @@ ROWS = [np.s_[i : min(i + 2, 7), :] for i in range(0, 7, 2)]
 QUARTERS = [np.s_[:4, :3], np.s_[:4, 3:6], np.s_[4:7, :3], np.s_[4:7, 3:6]]
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        ROWS,
-        ROWS[::-1],
-        [ROWS[2], ROWS[0], ROWS[3], ROWS[1]],
-        QUARTERS,
-        QUARTERS[::-1],
-        [QUARTERS[i] for i in (2, 1, 3, 0)],
-    ],
-    ids=["in order", "backwards", "rows mixed", "quarters", "quarters backwards", "quarters mixed"],
-)
+@pytest.mark.parametrize("keys", [
+    ROWS, ROWS[::-1], [ROWS[2], ROWS[0], ROWS[3], ROWS[1]], QUARTERS, QUARTERS[::-1],
+    [QUARTERS[i] for i in (2, 1, 3, 0)],
+], ids=["in order", "backwards", "rows mixed", "quarters", "quarters backwards", "quarters mixed"])  # fmt: skip
 @pytest.mark.parametrize("chunks", [None, (2, 6), (3, 4), (1, 1), (10, 10)], ids=str)
 def test_blocks_in_any_order(folder, keys, chunks):
     iterator = Blocks(blocks(VALUES, *keys), chunk_shape=chunks)
@@ -103,16 +95,12 @@ def test_holes_are_the_fill_value(folder):
     assert len(chunks) == 4  # a missing chunk would be damage
 
 
-@pytest.mark.parametrize(
-    ("values", "keys"),
-    [
-        (VALUES, [np.s_[:1, :1], np.s_[:1, 1:6], np.s_[1:7, :6]]),
-        (VALUES, [np.s_[:7, :1], np.s_[:7, 1:4], np.s_[:7, 4:6]]),
-        (VALUES, [np.s_[6:7, 5:6], np.s_[:6, :6], np.s_[6:7, :5]]),
-        (CUBE, [np.s_[:1, :1, :1], np.s_[1:2, :3, :4], np.s_[:1, 1:3, :2], np.s_[:1, :1, 1:4], np.s_[:1, 1:3, 2:4]]),
-    ],
-    ids=["first one, then the other", "the second axis", "the last corner first", "three axes"],
-)
+@pytest.mark.parametrize(("values", "keys"), [
+    (VALUES, [np.s_[:1, :1], np.s_[:1, 1:6], np.s_[1:7, :6]]),
+    (VALUES, [np.s_[:7, :1], np.s_[:7, 1:4], np.s_[:7, 4:6]]),
+    (VALUES, [np.s_[6:7, 5:6], np.s_[:6, :6], np.s_[6:7, :5]]),
+    (CUBE, [np.s_[:1, :1, :1], np.s_[1:2, :3, :4], np.s_[:1, 1:3, :2], np.s_[:1, :1, 1:4], np.s_[:1, 1:3, 2:4]]),
+], ids=["first one, then the other", "the second axis", "the last corner first", "three axes"])  # fmt: skip
 def test_growing_on_any_axis(folder, values, keys):
     iterator = Blocks(blocks(values, *keys), (None,) * values.ndim)
     assert identical(written(folder / "file.zarr", iterator)[()], values)
@@ -129,8 +117,6 @@ def test_no_blocks_at_all(folder):
 
 
 # ---- several iterators -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("exhaust", "order"), [(True, "aaaabbbb"), (False, "abababab")])
 def test_several_iterators_one_by_one_or_a_block_of_each_in_turn(folder, exhaust, order):
     taken: list[str] = []
@@ -171,8 +157,6 @@ def test_iterators_are_added_to_a_file(folder, exhaust):
 
 
 # ---- an iterator that raises -------------------------------------------------------------------------------------
-
-
 class GoneError(Exception):
     """What the source of an iterator raises."""
 
@@ -220,8 +204,6 @@ def test_an_iterator_that_raises_in_an_append(folder):
 
 
 # ---- what an iterator cannot give twice, and blocks that do not fit ------------------------------------------------
-
-
 def rows(*values: Any) -> Iterator[Any]:
     yield from values
 
@@ -251,18 +233,14 @@ def _nested() -> list[Any]:
     return [inner, DataChunkIterator(data=inner, dtype=np.dtype("i4"), maxshape=(None, None))]
 
 
-@pytest.mark.parametrize(
-    "pair",
-    [
-        lambda: [DataChunkIterator(data=[[1, 2], [3, 4]])] * 2,
-        lambda: [ZarrDataIO(DataChunkIterator(data=[[1, 2], [3, 4]]))] * 2,
-        _wrapped_and_alone,
-        lambda: [windows()] * 2,
-        _shared_generator,
-        _nested,
-    ],
-    ids=["iterator", "wrapper", "in a wrapper and alone", "generic", "generator", "iterator of the other"],
-)
+@pytest.mark.parametrize("pair", [
+    lambda: [DataChunkIterator(data=[[1, 2], [3, 4]])] * 2,
+    lambda: [ZarrDataIO(DataChunkIterator(data=[[1, 2], [3, 4]]))] * 2,
+    _wrapped_and_alone,
+    lambda: [windows()] * 2,
+    _shared_generator,
+    _nested,
+], ids=["iterator", "wrapper", "in a wrapper and alone", "generic", "generator", "iterator of the other"])  # fmt: skip
 @pytest.mark.parametrize("exhaust", [True, False])
 def test_one_iterator_for_two_datasets_is_refused_before_the_first_byte(folder, pair, exhaust):
     path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile("old"))

@@ -85,12 +85,11 @@ def test_one_namespace_and_what_it_needs(extended):
 
 
 @pytest.mark.parametrize("is_newer_first", [True, False])
-@pytest.mark.parametrize(
-    ("older", "newest"),
-    [("0.9.0", "0.10.0"), ("1.0.0-alpha", "1.0.0"), ("2.0.0", "10.0.0"), ("1.0.0-beta.2", "1.0.0-beta.11"),
-     ("1.0a1", "1.0b2"), ("1.0rc1", "1.0"), ("1.0", "1.0.post1"), ("latest", "0.0.1"), ("v0.2", "0.10"),
-     ("2.0.0-beta", "2.0"), ("1.0rc1.dev2", "1.0rc1"), ("1.0.dev1", "1.0a1")],
-)  # fmt: skip
+@pytest.mark.parametrize(("older", "newest"), [
+    ("0.9.0", "0.10.0"), ("1.0.0-alpha", "1.0.0"), ("2.0.0", "10.0.0"), ("1.0.0-beta.2", "1.0.0-beta.11"),
+    ("1.0a1", "1.0b2"), ("1.0rc1", "1.0"), ("1.0", "1.0.post1"), ("latest", "0.0.1"), ("v0.2", "0.10"),
+    ("2.0.0-beta", "2.0"), ("1.0rc1.dev2", "1.0rc1"), ("1.0.dev1", "1.0a1"),
+])  # fmt: skip
 def test_the_newest_by_version_and_not_the_last_by_name(folder, tmp_path, older, newest, is_newer_first):
     versions = (newest, older) if is_newer_first else (older, newest)
     paths = []

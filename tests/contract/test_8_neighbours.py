@@ -208,11 +208,9 @@ def test_reading_after_a_change_of_directory(local, tmp_path, monkeypatch, mode)
     assert (read(local).trials is None) is (mode == "r")
 
 
-@pytest.mark.parametrize(
-    "spell",
-    [str, Path, lambda path: f"{path}/", lambda path: f"{path.parent}/./{path.name}", lambda path: path.as_uri()],
-    ids=["str", "Path", "with a slash", "with a dot", "URI"],
-)
+@pytest.mark.parametrize("spell", [
+    str, Path, lambda path: f"{path}/", lambda path: f"{path.parent}/./{path.name}", lambda path: path.as_uri(),
+], ids=["str", "Path", "with a slash", "with a dot", "URI"])  # fmt: skip
 def test_spellings_of_a_path(local, spell):
     with NWBZarrIO(spell(local)) as io:
         assert io.source == io.path == io.abspath == str(local)

@@ -22,9 +22,8 @@ from tests.trees import dataset, group, read_builder, root, write_builder
 
 pytestmark = pytest.mark.needs("append")
 
+
 # ---- links ----------------------------------------------------------------------------------------------------------
-
-
 def linked(target: str, *more: Any) -> GroupBuilder:
     """Return a tree with a link ``/box/there`` to a group or an array, or to the root."""
     tree = root(group("a"), group("b"), dataset("x", [1, 2]), group("box", *more))
@@ -33,18 +32,14 @@ def linked(target: str, *more: Any) -> GroupBuilder:
     return tree
 
 
-@pytest.mark.parametrize(
-    ("there", "wanted", "shown"),
-    [
-        (linked("a"), linked("b"), "a link to /a where a link to /b is"),
-        (linked("a"), linked("/"), "a link to /a where a link to / is"),
-        (linked("a"), root(group("box", dataset("there", [1]))), "a link to /a where a dataset is"),
-        (linked("a"), root(group("box", group("there"))), "a link to /a where a group is"),
-        (root(group("box", dataset("there", [1]))), linked("a"), "an array where a link to /a is"),
-        (root(group("box", group("there"))), linked("a"), "a group where a link to /a is"),
-    ],
-    ids=["link", "root", "dataset", "group", "in place of an array", "in place of a group"],
-)
+@pytest.mark.parametrize(("there", "wanted", "shown"), [
+    (linked("a"), linked("b"), "a link to /a where a link to /b is"),
+    (linked("a"), linked("/"), "a link to /a where a link to / is"),
+    (linked("a"), root(group("box", dataset("there", [1]))), "a link to /a where a dataset is"),
+    (linked("a"), root(group("box", group("there"))), "a link to /a where a group is"),
+    (root(group("box", dataset("there", [1]))), linked("a"), "an array where a link to /a is"),
+    (root(group("box", group("there"))), linked("a"), "a group where a link to /a is"),
+], ids=["link", "root", "dataset", "group", "in place of an array", "in place of a group"])  # fmt: skip
 def test_a_conflict_with_a_link_names_both_targets(folder, there, wanted, shown):
     path = write_builder(folder / "file.zarr", there)
     before = contents(path)
@@ -99,17 +94,12 @@ def test_links_to_different_files_are_distinguished(folder):
 
 
 # ---- new values of existing objects ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("is_modified", [True, False], ids=["modified", "not modified"])
-@pytest.mark.parametrize(
-    ("field", "value", "node", "shown"),
-    [
-        ("session_description", "another", "/session_description", ["'a small file'", "'another'"]),
-        ("keywords", ["one"], "/general/keywords", ["['one'] of shape (1,)", "of shape (4,)"]),
-        ("session_start_time", samples.START.replace(year=2004), "/session_start_time", ["2004"]),
-    ],
-)
+@pytest.mark.parametrize(("field", "value", "node", "shown"), [
+    ("session_description", "another", "/session_description", ["'a small file'", "'another'"]),
+    ("keywords", ["one"], "/general/keywords", ["['one'] of shape (1,)", "of shape (4,)"]),
+    ("session_start_time", samples.START.replace(year=2004), "/session_start_time", ["2004"]),
+])  # fmt: skip
 def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, shown, is_modified):
     """hdmf keeps the builder that was read: the new value would be lost silently."""
     path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
@@ -172,8 +162,6 @@ def test_a_value_that_was_written_in_this_session_is_there_as_well(folder, mode)
 
 
 # ---- blocks that end by an exception --------------------------------------------------------------------------------
-
-
 def with_units(path: Place) -> Place:
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_unit_column(name="depth", description="a number")

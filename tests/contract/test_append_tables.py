@@ -73,15 +73,12 @@ def test_masks_of_regions_are_added(folder, mask, form):
     assert is_fresh(path)
 
 
-@pytest.mark.parametrize(
-    ("rows", "problem"),
-    [
-        ([(0, 1.5, 1.0)], "'y' without loss"),
-        ([(-1, 1, 1.0)], "rows"),
-        (np.array([[0.0, -1.0, 1.0]]), "not rows|'y' without loss"),
-        ([("a", 1, 1.0)], "rows"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "problem"), [
+    ([(0, 1.5, 1.0)], "'y' without loss"),
+    ([(-1, 1, 1.0)], "rows"),
+    (np.array([[0.0, -1.0, 1.0]]), "not rows|'y' without loss"),
+    ([("a", 1, 1.0)], "rows"),
+])  # fmt: skip
 def test_a_mask_that_would_become_another_is_refused(folder, rows, problem):
     path = segmentation(folder / "file.nwb.zarr", "pixel_mask")
     with NWBZarrIO(path, "r+") as io:
@@ -110,16 +107,13 @@ def table_of(path: Place) -> Place:
     return path
 
 
-@pytest.mark.parametrize(
-    ("put", "given", "count"),
-    [
-        *((append_data, row, 1) for row in (NEW, list(NEW), np.array(NEW, NESTED), np.array([NEW], NESTED)[0])),
-        (extend_data, [NEW, NEW], 2),
-        (extend_data, (NEW, NEW), 2),
-        (extend_data, np.array([NEW, NEW], NESTED), 2),
-        (extend_data, list(np.array([NEW, NEW], NESTED)), 2),
-    ],
-)
+@pytest.mark.parametrize(("put", "given", "count"), [
+    *((append_data, row, 1) for row in (NEW, list(NEW), np.array(NEW, NESTED), np.array([NEW], NESTED)[0])),
+    (extend_data, [NEW, NEW], 2),
+    (extend_data, (NEW, NEW), 2),
+    (extend_data, np.array([NEW, NEW], NESTED), 2),
+    (extend_data, list(np.array([NEW, NEW], NESTED)), 2),
+])  # fmt: skip
 def test_rows_are_added_and_assigned(folder, put, given, count):
     """As hdmf adds a value to a column that is not ragged, fields of several elements and inner fields included."""
     path, new = table_of(folder / "file.zarr"), np.array(NEW, NESTED)

@@ -69,8 +69,6 @@ def test_an_iterator_gives_what_it_gives_to_hdf5(folder, tmp_path, axis):
 
 
 # ---- ZarrDataIO --------------------------------------------------------------------------------------------------
-
-
 def test_a_column_of_a_wrapped_list_is_written(folder):
     data = ZarrDataIO([1, 2, 3], chunks=True, maxshape=(None,))
     table = DynamicTable(name="t", description="t", columns=[VectorData(name="x", description="x", data=data)])
@@ -82,14 +80,11 @@ def test_a_column_of_a_wrapped_list_is_written(folder):
         assert column.maxshape == (None,)
 
 
-@pytest.mark.parametrize(
-    ("options", "chunks"),
-    [
-        ({"chunk_elements": 100}, (10, 10)),
-        ({"chunk_aspect_ratio": (4, 1)}, (400, 20)),
-        ({"chunk_elements": 400, "chunk_aspect_ratio": [4, 1]}, (40, 10)),
-    ],
-)
+@pytest.mark.parametrize(("options", "chunks"), [
+    ({"chunk_elements": 100}, (10, 10)),
+    ({"chunk_aspect_ratio": (4, 1)}, (400, 20)),
+    ({"chunk_elements": 400, "chunk_aspect_ratio": [4, 1]}, (40, 10)),
+])  # fmt: skip
 def test_chunks_are_chosen_as_tensorstore_does(folder, options, chunks):
     rows = (np.zeros(20, "i2") for _ in range(400))
     iterator = DataChunkIterator(rows, maxshape=(400, 20), dtype=np.dtype("i2"))
@@ -137,8 +132,6 @@ def test_settings_that_do_not_fit():
 
 
 # ---- H5DataIO ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("backend", ["zarr", "hdf5"])
 def test_settings_of_hdf5_are_used_or_reported(folder, tmp_path, backend):
     values = np.arange(40, dtype="i2").reshape(10, 4)
@@ -181,8 +174,6 @@ def test_no_file_for_each_row_and_settings_that_stay_as_they_are(folder):
 
 
 # ---- stored arrays as data ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "source.zarr"
@@ -222,8 +213,6 @@ def test_text_of_an_array_of_zarr(tmp_path, dtype):
 
 
 # ---- appending ---------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def referring(folder):
     one, two = Container(name="one"), Container(name="two")

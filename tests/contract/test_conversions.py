@@ -160,14 +160,10 @@ def test_what_loses_precision_is_not_applied_twice(folder: Place, tmp_path: Path
 VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)
 
 
-@pytest.mark.parametrize(
-    ("codec", "stored"),
-    [
-        ("blosc", "blosc"), (True, "blosc"), ("zstd", "zstd"), ("zlib", "zlib"), ("none", None), (False, None),
-        (numcodecs.Zstd(1), "zstd"), ({"id": "bz2", "level": 1}, "bz2"),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("codec", "stored"), [
+    ("blosc", "blosc"), (True, "blosc"), ("zstd", "zstd"), ("zlib", "zlib"), ("none", None), (False, None),
+    (numcodecs.Zstd(1), "zstd"), ({"id": "bz2", "level": 1}, "bz2"),
+], ids=str)  # fmt: skip
 def test_a_codec_is_given_by_name_or_as_it_is(folder, tmp_path, cell, codec, stored):
     """Format 3 has no codec of that name but the same by the name of gzip."""
     if stored == "zlib" and cell.zarr_format == 3:
@@ -209,15 +205,12 @@ def ragged() -> Any:
     return made
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "error", "words"),
-    [
-        ("group/ragged", ragged(), ValueRefusedError, r"a\.h5: .*sequences of variable length .*\(/group/ragged\)"),
-        ("group/a\\b", np.arange(3), NameRefusedError, r"cannot be stored .*\(/group/a"),
-        (".zarray", np.arange(3), NameRefusedError, r"cannot be stored .*\(/.zarray\)"),
-        ("long", np.zeros(2, np.longdouble), ValueRefusedError, r"no data type .*\(/long\)"),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "error", "words"), [
+    ("group/ragged", ragged(), ValueRefusedError, r"a\.h5: .*sequences of variable length .*\(/group/ragged\)"),
+    ("group/a\\b", np.arange(3), NameRefusedError, r"cannot be stored .*\(/group/a"),
+    (".zarray", np.arange(3), NameRefusedError, r"cannot be stored .*\(/.zarray\)"),
+    ("long", np.zeros(2, np.longdouble), ValueRefusedError, r"no data type .*\(/long\)"),
+])  # fmt: skip
 def test_what_zarr_cannot_hold_is_refused_by_name(folder, tmp_path, name, data, error, words):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("first", data=np.arange(1000))

@@ -140,38 +140,32 @@ def test_the_schema_is_read_with_what_its_types_inherit_and_include(tmp_path):
     assert found == {"it/data": ["time"], "it/table": ["row", "column"], "it/below/data": ["dim_0"]}
 
 
-@pytest.mark.parametrize(
-    "groups",
-    [
-        pytest.param([5], id="a number"),
-        pytest.param([typed("Own", "data")], id="text"),
-        pytest.param([typed("Own", named("data", "time"), neurodata_type_inc=["Base"])], id="a list of parents"),
-        pytest.param([typed("Own", named("data", "time"), named(["data"], "time"))], id="a list of names"),
-        pytest.param([typed("Own", neurodata_type_inc="Base"), typed("Base", neurodata_type_inc="Own")], id="cycle"),
-        pytest.param([typed("Own", named("data", "time", "space"))], id="another number of axes"),
-        pytest.param([typed("Own", named("data", dims=3))], id="a number of axes"),
-        pytest.param([typed("Own", named("data", shape=["x"]))], id="a length that is text"),
-        pytest.param([typed("Own", links=[{"name": "data", "target_type": "Own", "doc": "x"},
-                                          {"name": "below", "target_type": "Own", "doc": "x"}])], id="links"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("groups", [
+    pytest.param([5], id="a number"),
+    pytest.param([typed("Own", "data")], id="text"),
+    pytest.param([typed("Own", named("data", "time"), neurodata_type_inc=["Base"])], id="a list of parents"),
+    pytest.param([typed("Own", named("data", "time"), named(["data"], "time"))], id="a list of names"),
+    pytest.param([typed("Own", neurodata_type_inc="Base"), typed("Base", neurodata_type_inc="Own")], id="cycle"),
+    pytest.param([typed("Own", named("data", "time", "space"))], id="another number of axes"),
+    pytest.param([typed("Own", named("data", dims=3))], id="a number of axes"),
+    pytest.param([typed("Own", named("data", shape=["x"]))], id="a length that is text"),
+    pytest.param([typed("Own", links=[{"name": "data", "target_type": "Own", "doc": "x"},
+                                      {"name": "below", "target_type": "Own", "doc": "x"}])], id="links"),
+])  # fmt: skip
 def test_a_damaged_schema_or_one_for_other_content_gives_no_names(tmp_path, groups):
     assert convert_with_schema(tmp_path, *groups)["it/data"] == ["_anonymous7"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "types"),
-    [
-        ([{"source": "types"}], '{"groups": ['),
-        ([{"source": "types"}], "[" * 100_000),
-        ([{"source": "missing"}], {}),
-        ([{"source": ["types"]}], {}),
-        ([{"namespace": "missing"}, {"source": "types"}], {"groups": [typed("Own", named("data", "time"))]}),
-        ([{"namespace": "own"}], {}),
-        ([{}], {}),
-        (5, {}),
-    ],
-)
+@pytest.mark.parametrize(("schema", "types"), [
+    ([{"source": "types"}], '{"groups": ['),
+    ([{"source": "types"}], "[" * 100_000),
+    ([{"source": "missing"}], {}),
+    ([{"source": ["types"]}], {}),
+    ([{"namespace": "missing"}, {"source": "types"}], {"groups": [typed("Own", named("data", "time"))]}),
+    ([{"namespace": "own"}], {}),
+    ([{}], {}),
+    (5, {}),
+])  # fmt: skip
 def test_damaged_namespaces_give_no_names(tmp_path, schema, types):
     found = convert_with_schema(tmp_path, own=(schema, types))
     assert found["it/data"] == ["_anonymous7"]

@@ -151,16 +151,12 @@ def test_other_units_are_a_difference(tmp_path):
     assert compare(tmp_path / "a.zarr", tmp_path / "b.zarr") != []
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [
-        root(dataset("when", np.array(["2020"], "M8[s]"))),
-        root(dataset("when", np.timedelta64(3, "ms"))),
-        root(dataset("when", np.array([("2020",)], [("t", "M8[D]")]))),
-        root(dataset("when", [1], attributes={"start": np.datetime64("2020-01-01")})),
-    ],
-    ids=["array", "scalar", "field", "attribute"],
-)
+@pytest.mark.parametrize("tree", [
+    root(dataset("when", np.array(["2020"], "M8[s]"))),
+    root(dataset("when", np.timedelta64(3, "ms"))),
+    root(dataset("when", np.array([("2020",)], [("t", "M8[D]")]))),
+    root(dataset("when", [1], attributes={"start": np.datetime64("2020-01-01")})),
+], ids=["array", "scalar", "field", "attribute"])  # fmt: skip
 def test_hdf5_has_no_dates_and_the_conversion_says_so(tmp_path, tree, zarr_format):
     write_builder(tmp_path / "a.zarr", tree, zarr_format=zarr_format)
     with pytest.raises(ValueRefusedError, match=r"a\.zarr: HDF5 has no data type for .*\[.*\(/when\)"):

@@ -315,21 +315,18 @@ def test_an_append_writes_fields_without_set_modified(tmp_path: Path, mode: str,
     assert get(samples.read_zarr(path)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda f: f.acquisition.pop("second"), "TimeSeries 'second' was removed from the NWBFile"),
-        (lambda f: f.subject.fields.pop("age"), "field 'age' was removed from the Subject"),
-        (
-            lambda f: _first(f).set_data_io("data", ZarrDataIO, data_io_kwargs={"chunks": (5,)}),
-            "ZarrDataIO for /acquisition/first/data",
-        ),
-        (
-            lambda f: f.trials["score"].set_data_io(ZarrDataIO, data_io_kwargs={"chunks": (5,)}),
-            "ZarrDataIO for /intervals/trials/score",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("change", "named"), [
+    (lambda f: f.acquisition.pop("second"), "TimeSeries 'second' was removed from the NWBFile"),
+    (lambda f: f.subject.fields.pop("age"), "field 'age' was removed from the Subject"),
+    (
+        lambda f: _first(f).set_data_io("data", ZarrDataIO, data_io_kwargs={"chunks": (5,)}),
+        "ZarrDataIO for /acquisition/first/data",
+    ),
+    (
+        lambda f: f.trials["score"].set_data_io(ZarrDataIO, data_io_kwargs={"chunks": (5,)}),
+        "ZarrDataIO for /intervals/trials/score",
+    ),
+])  # fmt: skip
 def test_an_append_says_what_it_cannot_write(tmp_path: Path, change: Callable[[Any], Any], named: str) -> None:
     path = written(tmp_path, "zarr 2")
     with NWBZarrIO(path, "r+") as io, warnings.catch_warnings():

@@ -252,21 +252,17 @@ def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, za
 TEXT_ROWS = [{"name": "n", "dtype": "int8"}, {"name": "text", "dtype": "utf8"}]
 
 
-@pytest.mark.parametrize(
-    ("values", "dtype", "wanted"),
-    [
-        ([1.0], "int32", [1]),
-        ([1], "bool", [True]),
-        ([0.1, float("-inf")], "float32", [np.float32(0.1), float("-inf")]),
-        ([2 + 0j], "float64", [2.0]),
-        ([np.int8(3), 7], "int16", [3, 7]),
-        ([np.array(2.0)], "float64", [2.0]),
-        (["a\0", np.str_("ü"), np.array("x")], "utf8", ["a\0", "ü", "x"]),
-        ([datetime.date(2024, 2, 29)], "utf8", ["2024-02-29"]),
-        ([(1, "a"), (2, "ü")], TEXT_ROWS, [(1, "a"), (2, "ü")]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("values", "dtype", "wanted"), [
+    ([1.0], "int32", [1]),
+    ([1], "bool", [True]),
+    ([0.1, float("-inf")], "float32", [np.float32(0.1), float("-inf")]),
+    ([2 + 0j], "float64", [2.0]),
+    ([np.int8(3), 7], "int16", [3, 7]),
+    ([np.array(2.0)], "float64", [2.0]),
+    (["a\0", np.str_("ü"), np.array("x")], "utf8", ["a\0", "ü", "x"]),
+    ([datetime.date(2024, 2, 29)], "utf8", ["2024-02-29"]),
+    ([(1, "a"), (2, "ü")], TEXT_ROWS, [(1, "a"), (2, "ü")]),
+], ids=str)  # fmt: skip
 def test_what_fits_into_the_type_of_a_dataset_is_taken(tmp_path, values, dtype, wanted, zarr_format):
     path = write_builder(tmp_path / "a.zarr", root(dataset("a", values, dtype)), zarr_format=zarr_format)
     with ZarrIO(path, "r+") as io:
@@ -283,28 +279,24 @@ def _empty_of(base: Any) -> tuple[Any, Any]:
     return ([(1, "a")], base) if base == TEXT_ROWS else (np.zeros(1, base), np.dtype(base).name)
 
 
-@pytest.mark.parametrize(
-    ("given", "base", "problem"),
-    [
-        (np.array([1 + 2j]), "f8", r"float64 without loss: \(1\+2j\)"),
-        (np.array([1e300]), "f4", "float32 without loss: 1e"),
-        (np.array([LARGE]), "f8", "float64 without loss: 9007199254740993"),
-        (np.array([16777217]), "f4", "float32 without loss: 16777217"),
-        (np.array([300]), "i1", "int8 without loss: 300"),
-        (np.array([1.7]), "i4", "int32 without loss: 1.7"),
-        (np.array([NAN]), "i4", "int32 without loss: nan"),
-        (np.array([2**64 - 1], "u8"), "i8", "int64 without loss"),
-        (np.array([-1]), "u8", "uint64 without loss: -1"),
-        (np.array([b"abcdef"]), "S3", "without loss: b'abcdef'"),
-        (["a\0"], "S3", "without loss"),
-        (np.ma.array([7], mask=[True]), "i4", "filled"),
-        ([np.ma.masked], "f8", "filled"),
-        ([2], "?", "2"),
-        *((given, "i4", "") for given in ([1.5], [2**40], ["a"], [None])),
-        *((given, TEXT_ROWS, "") for given in ([(300, "a")], [(1, 5)], [(1,)])),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("given", "base", "problem"), [
+    (np.array([1 + 2j]), "f8", r"float64 without loss: \(1\+2j\)"),
+    (np.array([1e300]), "f4", "float32 without loss: 1e"),
+    (np.array([LARGE]), "f8", "float64 without loss: 9007199254740993"),
+    (np.array([16777217]), "f4", "float32 without loss: 16777217"),
+    (np.array([300]), "i1", "int8 without loss: 300"),
+    (np.array([1.7]), "i4", "int32 without loss: 1.7"),
+    (np.array([NAN]), "i4", "int32 without loss: nan"),
+    (np.array([2**64 - 1], "u8"), "i8", "int64 without loss"),
+    (np.array([-1]), "u8", "uint64 without loss: -1"),
+    (np.array([b"abcdef"]), "S3", "without loss: b'abcdef'"),
+    (["a\0"], "S3", "without loss"),
+    (np.ma.array([7], mask=[True]), "i4", "filled"),
+    ([np.ma.masked], "f8", "filled"),
+    ([2], "?", "2"),
+    *((given, "i4", "") for given in ([1.5], [2**40], ["a"], [None])),
+    *((given, TEXT_ROWS, "") for given in ([(300, "a")], [(1, 5)], [(1,)])),
+], ids=str)  # fmt: skip
 def test_what_a_dataset_does_not_hold_is_refused_on_every_way(tmp_path, given, base, problem, zarr_format):
     path = str(tmp_path / "a.zarr")
     first, word = _empty_of(base)
@@ -330,11 +322,10 @@ def test_what_a_dataset_does_not_hold_is_refused_on_every_way(tmp_path, given, b
         assert not (tmp_path / "b.zarr").exists()
 
 
-@pytest.mark.parametrize(
-    ("values", "dtype"),
-    [([[1, 2], [3]], "int32"), *((["a", value], "utf8") for value in (5, 1.5, None, ["a"], {}))],
-    ids=str,
-)
+@pytest.mark.parametrize(("values", "dtype"), [
+    ([[1, 2], [3]], "int32"),
+    *((["a", value], "utf8") for value in (5, 1.5, None, ["a"], {})),
+], ids=str)  # fmt: skip
 def test_a_list_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, values, dtype):
     with pytest.raises(ValueRefusedError) as caught:
         write_builder(tmp_path / "a.zarr", root(dataset("a", values, dtype)))
@@ -421,18 +412,14 @@ def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):
     assert [(row["x"], row["y"], row["weight"]) for row in masks] == [(2, 1, 0.5), (3, 4, 0.25)]
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"timestamps": [0, True]}, "element 1: True is a boolean"),
-        ({"timestamps": [0.0, LARGE]}, "element 1: the integer 9007199254740993"),
-        ({"timestamps": np.array([0, LARGE])}, "float64 without loss: 9007199254740993"),
-        ({"control": np.array([0.5, 1.5]), "control_description": ["a", "b"]}, "without loss: 0.5"),
-        ({"control": np.array([1, -1]), "control_description": ["a", "b"]}, "without loss: -1"),
-        ({"control": [1, 2], "control_description": np.array(["a", None], object)}, "None is not text"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("change", "problem"), [
+    ({"timestamps": [0, True]}, "element 1: True is a boolean"),
+    ({"timestamps": [0.0, LARGE]}, "element 1: the integer 9007199254740993"),
+    ({"timestamps": np.array([0, LARGE])}, "float64 without loss: 9007199254740993"),
+    ({"control": np.array([0.5, 1.5]), "control_description": ["a", "b"]}, "without loss: 0.5"),
+    ({"control": np.array([1, -1]), "control_description": ["a", "b"]}, "without loss: -1"),
+    ({"control": [1, 2], "control_description": np.array(["a", None], object)}, "None is not text"),
+], ids=str)  # fmt: skip
 @pytest.mark.filterwarnings("ignore::hdmf.build.warnings.DtypeConversionWarning")
 def test_what_hdmf_would_change_for_a_schema_is_refused(tmp_path, change, problem, zarr_format):
     times = {"timestamps": [0.0, 1.0]} | change

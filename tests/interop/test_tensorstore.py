@@ -204,8 +204,6 @@ def test_chunks_are_those_of_tensorstore(shape, elements, ratio):
 
 
 # ---- its arrays ----------------------------------------------------------------------------------------------------
-
-
 CODECS = [
     None, {"id": "zlib", "level": 3}, {"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2},
     {"id": "bz2", "level": 2}, {"id": "zstd", "level": 3},

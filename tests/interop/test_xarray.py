@@ -246,17 +246,10 @@ def test_a_file_is_a_tree(session):
     )
 
 
-@pytest.mark.parametrize(
-    ("times", "inside"),
-    [
-        ([0.5, 1.2, 3.0, 1.8, 2.0, 0.1], [1, 3, 4]),
-        ([0.5, 1.2, 1.2, 1.9, 2.5, 3.0], [1, 2, 3]),
-        ([3.0, 2.5, 1.9, 1.2, 1.0, 0.5], [2, 3, 4]),
-        ([0.5, np.nan, 1.2, 1.9, np.nan, 0.2], [2, 3]),
-        ([], []),
-    ],
-    ids=["out of order", "repeated", "falling", "not numbers", "none"],
-)
+@pytest.mark.parametrize(("times", "inside"), [
+    ([0.5, 1.2, 3.0, 1.8, 2.0, 0.1], [1, 3, 4]), ([0.5, 1.2, 1.2, 1.9, 2.5, 3.0], [1, 2, 3]),
+    ([3.0, 2.5, 1.9, 1.2, 1.0, 0.5], [2, 3, 4]), ([0.5, np.nan, 1.2, 1.9, np.nan, 0.2], [2, 3]), ([], []),
+], ids=["out of order", "repeated", "falling", "not numbers", "none"])  # fmt: skip
 def test_all_series_are_selected_whatever_times_one_has(times, inside):
     store: dict[str, bytes] = {}
     nwbfile = _nwbfile()

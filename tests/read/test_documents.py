@@ -170,9 +170,7 @@ def test_fill_values(fill, data_type, value):
 
 
 @pytest.mark.parametrize("changes", [
-    {"attributes": None},
-    {"storage_transformers": []},
-    {"dimension_names": ["x", None]},
+    {"attributes": None}, {"storage_transformers": []}, {"dimension_names": ["x", None]},
     {"other": {"must_understand": False}},
 ], ids=str)  # fmt: skip
 def test_what_may_be_there_or_not(changes):
