@@ -235,11 +235,9 @@ class S3Server:
     def options(self) -> dict[str, Any]:
         """``storage_options`` with the names of s3fs, which obstore stores accept too."""
         return {
-            "key": "tester",
-            "secret": "secret",
-            "endpoint_url": self.proxy.url,
+            "key": "tester", "secret": "secret", "endpoint_url": self.proxy.url,
             "client_kwargs": {"region_name": "us-east-1"},
-        }
+        }  # fmt: skip
 
     @property
     def direct_options(self) -> dict[str, Any]:
@@ -259,11 +257,9 @@ class S3Server:
     @property
     def environment(self) -> dict[str, str]:
         return {
-            "AWS_ACCESS_KEY_ID": "tester",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_ENDPOINT_URL": self.proxy.url,
+            "AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_ENDPOINT_URL": self.proxy.url,
             "AWS_REGION": "us-east-1",
-        }
+        }  # fmt: skip
 
     def url(self, name: str) -> str:
         return f"s3://{self.bucket}/{name}"

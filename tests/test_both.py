@@ -348,10 +348,8 @@ def changed_in_format_3(files: Files) -> Files:
     group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
     document["consolidated_metadata"]["metadata"]["added"] = group
     return {
-        **files,
-        "added/zarr.json": json.dumps(group).encode(),
-        "zarr.json": json.dumps(document, indent=2).encode(),
-    }
+        **files, "added/zarr.json": json.dumps(group).encode(), "zarr.json": json.dumps(document, indent=2).encode(),
+    }  # fmt: skip
 
 
 def one_warning(files: Files) -> tuple[str, set[str], Any]:

@@ -198,10 +198,8 @@ def test_a_conversion_walks_as_the_page_says(tmp_path):
 def test_an_append_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", DATA)
     others = (
-        "hdmf.files:write_difference",
-        "hdmf.planner:AppendPlanner",
-        "write.writer:PlanWriter.write_changes",
-    )
+        "hdmf.files:write_difference", "hdmf.planner:AppendPlanner", "write.writer:PlanWriter.write_changes",
+    )  # fmt: skip
     assert_operation(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
     calls = calls_of(lambda: append_object(tmp_path / "a.nwb.zarr"))
     names = [name for name in _NAMED.findall(paragraph("**Append a row**")) if ":".join(name) in others]

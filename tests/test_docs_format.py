@@ -144,10 +144,8 @@ def test_notes_about_hdf5_are_in_the_tables(hdf5_notes):
     assert remarks == first_cells(attribute)
     links = [form for note in hdf5_notes for form in note.get("links", {}).values()]
     assert {form if isinstance(form, str) else "+".join(sorted(form)) for form in links} <= {
-        "hard",
-        "soft",
-        "path+source",
-    }
+        "hard", "soft", "path+source",
+    }  # fmt: skip
 
 
 def test_types_of_hdf5_are_in_their_table(hdf5_notes):

@@ -376,11 +376,9 @@ def test_another_object_than_was_meant_is_a_warning(tmp_path, place, options):
     """Of an NWB file in the containers, whichever way they are made; once, and with both ids."""
     path = with_relations(tmp_path / "a.nwb.zarr", NWBZarrIO)
     node = {
-        "a link": "acquisition/c",
-        "a link in a group": "general/devices/device",
-        "an attribute": "general/extracellular_ephys/electrodes",
-        "a column": "acquisition/c",
-    }[place]
+        "a link": "acquisition/c", "a link in a group": "general/devices/device",
+        "an attribute": "general/extracellular_ephys/electrodes", "a column": "acquisition/c",
+    }[place]  # fmt: skip
     if place == "a link":
         with NWBZarrIO(path, mode="r+") as io:
             nwbfile = io.read()

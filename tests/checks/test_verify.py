@@ -149,11 +149,9 @@ def test_a_chunk_that_nobody_said_was_stored(store):
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "cut": lambda data: data[:-1],
-    "empty": lambda data: b"",
-    "longer": lambda data: data + b"x" * 9,
+    "cut": lambda data: data[:-1], "empty": lambda data: b"", "longer": lambda data: data + b"x" * 9,
     "other": lambda data: b"??",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)

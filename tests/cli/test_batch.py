@@ -17,11 +17,9 @@ from hdmf_zarr_backend.cli.main import main
 from tests.cli.conftest import Terminal
 
 MANY = {
-    "verify": "without damage",
-    "consolidate": "consolidated",
-    "upgrade": "are of format 3",
+    "verify": "without damage", "consolidate": "consolidated", "upgrade": "are of format 3",
     "validate --installed --namespace hdmf-common": "valid",
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -188,10 +186,7 @@ def test_what_was_converted_before_ctrl_c_is_in_the_json(tmp_path):
     assert process.returncode == 130, err
     first, second = json.loads(out)
     assert (first["source"], first["error"], second["source"], second["state"]) == (
-        files[0],
-        None,
-        files[1],
-        "interrupted",
-    )
+        files[0], None, files[1], "interrupted",
+    )  # fmt: skip
     assert "--resume" in second["error"]
     assert f"zarrio: {second['error']}" in err

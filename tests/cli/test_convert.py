@@ -195,13 +195,8 @@ def test_links_between_zarr_files_are_copied_by_an_export(nwb, zarrio):
 def test_the_help_is_in_groups(capsys):
     assert main(["convert", "--help"]) == 0
     titles = (
-        "what is converted:",
-        "where it is written:",
-        "how it is stored:",
-        "how it runs:",
-        "options:",
-        "examples:",
-    )
+        "what is converted:", "where it is written:", "how it is stored:", "how it runs:", "options:", "examples:",
+    )  # fmt: skip
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line in titles] == list(titles)
     place = {title: lines.index(title) for title in titles}

@@ -258,11 +258,9 @@ def test_links_and_references_carry_the_ids(folder):
     entries = [*attributes["zarr_link"], *(attributes[n]["value"] for n in ("to_root", "to_group", "to_dataset"))]
     ids = {entry["path"]: (entry["object_id"], entry["source_object_id"]) for entry in entries}
     assert ids == {
-        "/inner": (None, "root-id"),
-        "/": ("root-id", "root-id"),
-        "/target": ("target-id", "root-id"),
+        "/inner": (None, "root-id"), "/": ("root-id", "root-id"), "/target": ("target-id", "root-id"),
         "/target/values": ("values-id", "root-id"),
-    }
+    }  # fmt: skip
     assert {entry["source"] for entry in entries} == {"."}
 
 

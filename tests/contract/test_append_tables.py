@@ -27,11 +27,9 @@ MASKS: dict[str, list[list[tuple[Any, ...]]]] = {
     "voxel_mask": [[(0, 1, 2, 0.5), (9, 9, 9, 0.0)], [(1, 2, 3, 0.25)]],
 }
 FORMS: dict[str, Callable[[list[tuple[Any, ...]]], Any]] = {
-    "tuples": list,
-    "lists": lambda rows: [list(row) for row in rows],
-    "array": np.array,
+    "tuples": list, "lists": lambda rows: [list(row) for row in rows], "array": np.array,
     "no rows": lambda rows: np.empty((0, len(rows[0]))),
-}
+}  # fmt: skip
 
 
 def cells_of(nwbfile: Any) -> PlaneSegmentation:

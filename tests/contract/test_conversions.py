@@ -110,14 +110,10 @@ def test_arrays_that_never_were_in_hdf5_get_a_sensible_layout(folder: Place, tmp
     nwbfile = samples.plain_nwbfile()
     values = np.arange(400_000, dtype="<i4").reshape(-1, 4)
     given = {
-        "large": values,
-        "small": values[:10],
-        "plain": ZarrDataIO(values, compressor=False),
-        "few": ZarrDataIO(values, chunks=(100_000, 1)),
-        "filled": ZarrDataIO(values, fillvalue=-7),
-        "growing": ZarrDataIO(values[:10], maxshape=(None, 4)),
-        "bytes": values.astype("u1"),
-    }
+        "large": values, "small": values[:10], "plain": ZarrDataIO(values, compressor=False),
+        "few": ZarrDataIO(values, chunks=(100_000, 1)), "filled": ZarrDataIO(values, fillvalue=-7),
+        "growing": ZarrDataIO(values[:10], maxshape=(None, 4)), "bytes": values.astype("u1"),
+    }  # fmt: skip
     for name, data in given.items():
         nwbfile.add_acquisition(samples.TimeSeries(name=name, data=data, unit="m", rate=1.0))
     convert(samples.write_zarr(folder / "a.nwb.zarr", nwbfile), tmp_path / "a.nwb")

@@ -337,10 +337,8 @@ def test_an_append_says_what_it_cannot_write(tmp_path: Path, change: Callable[[A
             io.write(nwbfile)
     nwbfile = samples.read_zarr(path)
     assert (sorted(nwbfile.acquisition), nwbfile.subject.age, _first(nwbfile).data.chunks) == (
-        ["first", "second"],
-        "P1D",
-        (100,),
-    )
+        ["first", "second"], "P1D", (100,),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("holder", [vars, lambda column: column.fields])

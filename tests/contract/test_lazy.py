@@ -160,12 +160,9 @@ def short(container: AbstractContainer) -> dict[str, Any]:
     """Return what users see of a container, without what would make others."""
     parent = container.parent
     found = (
-        identity(container),
-        type(container),
-        None if parent is None else identity(parent),
-        container.modified,
+        identity(container), type(container), None if parent is None else identity(parent), container.modified,
         container.container_source,
-    )
+    )  # fmt: skip
     return dict(zip(SHORT, found, strict=True))
 
 

@@ -156,10 +156,8 @@ def trees(draw: st.DrawFn) -> GroupBuilder:
         else:
             rows = draw(st.lists(st.tuples(target, TEXT, st.integers(-9, 9)), min_size=1, max_size=3))
             fields = [
-                {"name": "to", "dtype": "object"},
-                {"name": "text", "dtype": "utf8"},
-                {"name": "n", "dtype": "int"},
-            ]
+                {"name": "to", "dtype": "object"}, {"name": "text", "dtype": "utf8"}, {"name": "n", "dtype": "int"},
+            ]  # fmt: skip
             data = [(ReferenceBuilder(item), text, number) for item, text, number in rows]
             holder.set_dataset(DatasetBuilder(name=name, data=data, dtype=fields))
     return root

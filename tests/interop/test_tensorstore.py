@@ -38,11 +38,9 @@ def assert_opens(data: Any, values: Any) -> None:
 # ---- our arrays ----------------------------------------------------------------------------------------------------
 
 PIPELINES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "gzip": {"compression": "gzip", "compression_opts": 4},
-    "shuffled": {"compression": "gzip", "shuffle": True},
-    "summed": {"compression": "gzip", "fletcher32": True},
-}
+    "plain": {}, "gzip": {"compression": "gzip", "compression_opts": 4},
+    "shuffled": {"compression": "gzip", "shuffle": True}, "summed": {"compression": "gzip", "fletcher32": True},
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

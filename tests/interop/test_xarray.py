@@ -154,16 +154,9 @@ def session(request, tmp_path):
         nwbfile.add_electrode(id=10 + row, x=float(row), location=("CA1", "CA3")[row % 2], group=group)
     rows = nwbfile.create_electrode_table_region(region=[2, 5, 4, 0], description="text")
     lfp = pynwb.ecephys.ElectricalSeries(
-        name="lfp",
-        description="LFP of CA1",
-        data=ZarrDataIO(VALUES, chunks=(1000, 4)),
-        electrodes=rows,
-        rate=1000.0,
-        starting_time=0.5,
-        conversion=1e-6,
-        offset=0.5,
-        channel_conversion=[1.0, 2.0, 3.0, 4.0],
-    )
+        name="lfp", description="LFP of CA1", data=ZarrDataIO(VALUES, chunks=(1000, 4)), electrodes=rows, rate=1000.0,
+        starting_time=0.5, conversion=1e-6, offset=0.5, channel_conversion=[1.0, 2.0, 3.0, 4.0],
+    )  # fmt: skip
     speed = _series("speed", ZarrDataIO(np.arange(100.0), chunks=(30,)), timestamps=TIMES)
     for series in (lfp, speed, _series("angle", np.ones((100, 2)), timestamps=speed)):
         nwbfile.add_acquisition(series)
