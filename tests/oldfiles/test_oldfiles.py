@@ -15,6 +15,7 @@ from hdmf_zarr_backend.errors import DamagedMetadataWarning, MissingNamespacesWa
 from hdmf_zarr_backend.options import ReadOptions
 from tests.oldfiles import content
 from tests.oldfiles.make import OURS, WRITERS
+from tests.samples import edit_zarr, read_zarr
 
 FOLDER = Path(__file__).parent
 HDMF_ZARR = [name for name in WRITERS if name.startswith("hdmf-zarr")]
@@ -49,8 +50,7 @@ def old(request, unpacked):
 
 @pytest.fixture
 def nwbfile(old):
-    with NWBZarrIO(old, mode="r", read_options=ReadOptions(external_links="follow")) as io:
-        yield io.read()
+    return read_zarr(old, read_options=ReadOptions(external_links="follow"))
 
 
 def test_each_writer_has_its_files_and_they_are_small():
@@ -141,10 +141,8 @@ def test_the_cached_namespaces_are_found(unpacked, name):
 @pytest.mark.parametrize("name", UP_TO_0_10)
 def test_an_append_adds_the_cached_namespaces_to_the_consolidated_document(unpacked, name, tmp_path):
     path = shutil.copytree(unpacked(name), tmp_path / "a.nwb.zarr")
-    with NWBZarrIO(path, mode="r+") as io:
-        nwbfile = io.read()
+    with edit_zarr(path) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(3), unit="V", rate=1.0))
-        io.write(nwbfile)
     consolidated = json.loads((path / ".zmetadata").read_text())["metadata"]
     assert consolidated[".zattrs"][".specloc"] == "specifications"
     assert f"specifications/{content.EXTENSION}/0.1.0/namespace/.zarray" in consolidated

@@ -14,7 +14,7 @@ from hdmf_zarr_backend import NWBZarrIO, convert, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, MetadataError
 from tests.places import contents
-from tests.samples import plain_nwbfile
+from tests.samples import plain_nwbfile, read_zarr, write_zarr
 
 ARRAY = "acquisition/bad/data"
 BAD = "/acquisition/bad/data"
@@ -59,8 +59,7 @@ def damaged(path: Path, zarr_format: int, damage: Callable[[dict[str, Any]], Non
     nwbfile = plain_nwbfile()
     for name in ("good", "bad"):
         nwbfile.add_acquisition(TimeSeries(name=name, data=np.array(GOOD), unit="V", rate=1.0))
-    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile)
+    write_zarr(path, nwbfile, zarr_format=zarr_format)
     own = path / ARRAY / (".zarray" if zarr_format == 2 else "zarr.json")
     root = path / (".zmetadata" if zarr_format == 2 else "zarr.json")
     document, whole = json.loads(own.read_text()), json.loads(root.read_text())
@@ -180,11 +179,7 @@ def test_the_document_of_a_group_with_members_is_needed(tmp_path, zarr_format):
 
 def test_an_array_is_read_by_its_own_document_if_all_else_is_damaged(tmp_path, zarr_format):
     """The consolidated document is damaged where it describes the array, and where it has chunks."""
-    path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
-        nwbfile = plain_nwbfile()
-        nwbfile.add_acquisition(TimeSeries(name="good", data=np.array(GOOD), unit="V", rate=1.0))
-        io.write(nwbfile)
+    path = damaged(tmp_path / "file.zarr", zarr_format, lambda document: None, consolidated=True)
     root = path / (".zmetadata" if zarr_format == 2 else "zarr.json")
     whole = json.loads(root.read_text())
     block = whole if zarr_format == 2 else whole["consolidated_metadata"]
@@ -192,5 +187,4 @@ def test_an_array_is_read_by_its_own_document_if_all_else_is_damaged(tmp_path, z
     chunks = block["hdmf_inline"]["chunks"]
     chunks[next(iter(chunks))] = "no Base64"
     root.write_text(json.dumps(whole))
-    with NWBZarrIO(path, "r") as io:
-        assert io.read().acquisition["good"].data[:].tolist() == GOOD
+    assert read_zarr(path).acquisition["good"].data[:].tolist() == GOOD

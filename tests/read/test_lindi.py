@@ -135,7 +135,7 @@ def check_error(caught: Any, path: Path) -> None:
     assert error.store == str(path)
 
 
-def test_values_that_are_only_named_are_never_fill_values(external):
+def test_values_that_are_only_named_are_never_fill_values_nor_in_a_copy(external, tmp_path):
     with NWBZarrIO(external, "r") as io:
         nwbfile = io.read()
         assert nwbfile.acquisition["trace"].data[0].tolist() == [0, 1, 2]
@@ -146,9 +146,6 @@ def test_values_that_are_only_named_are_never_fill_values(external):
                 data[key]
             check_error(caught, external)
             assert caught.value.path == "/acquisition/large/data"
-
-
-def test_nor_in_a_copy(external, tmp_path):
     with (
         NWBZarrIO(external, "r") as lindi,
         NWBZarrIO(tmp_path / "b.zarr", "w") as io,
@@ -163,14 +160,11 @@ def test_nor_in_a_copy(external, tmp_path):
         assert not (tmp_path / target).exists()
 
 
-def test_the_file_is_read_only(written):
+def test_the_file_is_read_only_in_any_store(written):
     for mode in ("r+", "a", "w"):
         with pytest.raises(ReadOnlyStoreError):
             ZarrIO(written, mode)
-
-
-def test_nor_is_it_changed_in_another_store(written):
-    """Where its keys were copied to a store that could be changed: in our words they would be another file."""
+    # where its keys were copied to a store that could be changed: in our words they would be another file
     references = json.loads(written.read_text())["refs"]
     held = {key: json.dumps(value).encode() for key, value in references.items() if isinstance(value, dict)}
     for mode in ("r+", "a"):
@@ -178,16 +172,13 @@ def test_nor_is_it_changed_in_another_store(written):
             ZarrIO(held, mode)
 
 
-def test_damage_is_told(written, tmp_path):
+def test_damage_is_told_that_of_references_when_they_are_read(written, tmp_path):
     document = json.loads(written.read_text())
     document["refs"]["intervals/trials/timeseries/.zattrs"]["_COMPOUND_DTYPE"] = 5
     (tmp_path / "d.json").write_text(json.dumps(document))
     with pytest.raises(MetadataError, match="names and types") as caught:
         ZarrIO(tmp_path / "d.json", "r")
     assert (caught.value.store, caught.value.path) == (str(tmp_path / "d.json"), "/intervals/trials/timeseries")
-
-
-def test_a_chunk_of_references_that_is_damaged_is_told_when_it_is_read(written, tmp_path):
     document = json.loads(written.read_text())
     document["refs"]["general/extracellular_ephys/electrodes/group/0"] = "nothing"
     (tmp_path / "d.json").write_text(json.dumps(document))

@@ -150,12 +150,6 @@ def test_an_hdf5_file_at_a_url_may_be_larger_than_the_largest_chunk(url):
     assert nwbfile.acquisition["large"].data[5, 5] == SQUARE[5, 5]
 
 
-def test_a_remote_file_has_what_the_local_one_has(folder, url):
-    remote, local = read_nwb(f"{url}/a.nwb"), read_nwb(folder / "a.nwb")
-    assert remote.objects.keys() == local.objects.keys()
-    np.testing.assert_array_equal(remote.units["spike_times"][1], local.units["spike_times"][1])
-
-
 @pytest.mark.parametrize("name", ["a.nwb", "a.nwb.zarr"])
 def test_s3(folder, s3, name):
     for path in folder.rglob("*"):

@@ -15,7 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb import H5DataIO, NWBFile, TimeSeries
 from pynwb.base import Images, TimeSeriesReference
 from pynwb.ecephys import ElectricalSeries, SpikeEventSeries
 from pynwb.file import Subject
@@ -126,9 +126,8 @@ def test_of_a_long_series_some_chunks_are_read_and_the_page_says_which(tmp_path:
 
 def test_chunks_that_are_too_large_are_not_read(tmp_path: Path) -> None:
     data = np.zeros(20_000_000, "i4")
-    text = data_text(
-        write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series(data=ZarrDataIO(data, chunks=data.shape))))
-    )
+    nwbfile = nwbfile_with(series(data=ZarrDataIO(data, chunks=data.shape)))
+    text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
     assert "not drawn" in text
     assert re.search(r"\d B of values were read", text)
 
@@ -162,16 +161,10 @@ def test_images_and_first_frames_are_drawn(tmp_path: Path) -> None:
     frames[0, 15, 2] = 1000  # x, y
     grey = GrayscaleImage(name="grey", data=np.arange(12.0).reshape(3, 4))
     colours = np.arange(60, dtype="u1").reshape(4, 5, 3)
+    film = {"external_file": ["film.avi", "film2.avi", "film3.avi"], "starting_frame": [0, 1, 2], "format": "external"}
     nwbfile = nwbfile_with(
         ImageSeries(name="frames", data=frames, unit="n.a.", rate=30.0),
-        ImageSeries(
-            name="film",
-            external_file=["film.avi", "film2.avi", "film3.avi"],
-            unit="n.a.",
-            timestamps=[0.0, 1.0],
-            starting_frame=[0, 1, 2],
-            format="external",
-        ),
+        ImageSeries(name="film", unit="n.a.", timestamps=[0.0, 1.0], **film),
     )
     nwbfile.add_acquisition(Images(name="images", images=[grey]))
     path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
@@ -208,13 +201,6 @@ def test_tables_have_first_rows_and_what_columns_are(tmp_path: Path) -> None:
     assert re.search(r"<li><b>answer</b> [^:<]*: what was &lt;said&gt;</li>", text)
 
 
-def test_a_cell_shows_the_path_of_a_target(tmp_path: Path) -> None:
-    raw = series("raw", np.arange(10.0))
-    nwbfile = nwbfile_with(raw)
-    nwbfile.add_trial(start_time=0.0, stop_time=0.5, timeseries=[raw])
-    assert "[(0, 5, /acquisition/raw)]" in data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
-
-
 def test_ids_that_repeat_and_references_out_of_a_series_are_remarks(tmp_path: Path) -> None:
     raw = series("raw", np.arange(10.0))
     nwbfile = nwbfile_with(raw)
@@ -223,6 +209,7 @@ def test_ids_that_repeat_and_references_out_of_a_series_are_remarks(tmp_path: Pa
     references = nwbfile.trials["timeseries"].target.data
     references[:] = [TimeSeriesReference(*each, raw) for each in ((0, 10), (8, 3), (-1, -1))]
     text = remarks(nwbfile, tmp_path)
+    assert "[(0, 10, /acquisition/raw)]" in data_text(tmp_path / "a.nwb.zarr")
     assert "ids of rows repeat : /intervals/trials, 1 of 3" in text
     assert "references to samples that the series does not have : /intervals/trials, 1 of 3" in text
 
@@ -373,18 +360,15 @@ def test_what_is_odd_in_a_session_is_a_remark(tmp_path: Path) -> None:
 
 def test_of_many_series_a_few_are_drawn(tmp_path: Path) -> None:
     many = tmp_path / "many.nwb.zarr.zip"
-    sweeps = [
-        group(
-            f"sweep_{number:04}",
-            dataset("data", np.array([0.5, -2.0, 3.0]), attributes={"unit": "V"}),
-            dataset("starting_time", float(number), attributes={"rate": 1.0}),
-            neurodata_type="TimeSeries",
-        )
-        for number in range(1600)
-    ]
+    sweeps = []
+    for number in range(1600):
+        start = dataset("starting_time", float(number), attributes={"rate": 1.0})
+        values = dataset("data", np.array([0.5, -2.0, 3.0]), attributes={"unit": "V"})
+        sweeps.append(group(f"sweep_{number:04}", values, start, neurodata_type="TimeSeries"))
     write_builder(many, root(group("acquisition", *sweeps), nwb_version="2.8.0"))
     text = report(many, check=False)
     assert text.count("<figure>") == 3
+    assert "1,597 more like these: sweep_0003 to sweep_1599" in Page(text).text
     assert "1,597 more series are not shown; the tree below has them." in text
     assert "26 min 42 s, from 0 s to 1,602 s in 1,000 of 1,600 time series" in text
     assert len(text) < 700_000
@@ -411,25 +395,10 @@ def test_an_hdf5_file_at_a_url(web: WebServer) -> None:
 
 
 def test_chunks_and_filters_of_an_hdf5_file_are_its_own(tmp_path: Path) -> None:
-    from pynwb import H5DataIO
-
     data = H5DataIO(np.zeros((100, 4), "i2"), chunks=(25, 2), compression="gzip", shuffle=True)
-    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
-        io.write(nwbfile_with(series(data=data)))
-    text = report(tmp_path / "a.nwb", check=False)
+    text = report(write_hdf5(tmp_path / "a.nwb", nwbfile_with(series(data=data))), check=False)
     assert f"25 {UNICODE.times} 2" in text
     assert "shuffle, deflate" in text
-
-
-def test_text_of_a_crafted_file_is_escaped(tmp_path: Path) -> None:
-    evil = "<script>alert(1)</script>"
-    nwbfile = nwbfile_with(TimeSeries(name="a", data=[1.0, 2.0], unit=evil, rate=1.0, description=evil))
-    nwbfile.add_unit_column("note", evil)
-    nwbfile.add_unit(spike_times=[1.0], note=evil)
-    text = report(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
-    Page(text)
-    assert "<script" not in text
-    assert text.count("&lt;script&gt;") >= 4
 
 
 def test_a_file_that_pynwb_cannot_read_has_a_page(tmp_path: Path) -> None:

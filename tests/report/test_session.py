@@ -16,6 +16,7 @@ from pynwb import NWBFile, TimeSeries
 from pynwb.file import Subject
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, report
+from tests.report.test_page import Page
 from tests.samples import START, plain_nwbfile, write_hdf5, write_zarr
 from tests.servers import S3Server
 from tests.trees import write_builder
@@ -126,10 +127,17 @@ def test_a_damaged_value_is_reported_in_its_place(tmp_path: Path) -> None:
 
 
 def test_text_of_a_crafted_file_is_escaped_and_short(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
     nwbfile = plain_nwbfile()
-    nwbfile.experiment_description = "<script>alert(1)</script>" + "long " * 10_000
+    nwbfile.experiment_description = evil + "long " * 10_000
+    nwbfile.add_acquisition(TimeSeries(name="a", data=[1.0, 2.0], unit=evil, rate=1.0, description=evil))
+    nwbfile.add_unit_column("note", evil)
+    nwbfile.add_unit(spike_times=[1.0], note=evil)
     path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
-    assert "<script" not in report(path)
+    text = report(path)
+    Page(text)
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") >= 5
     assert session(path)["Experiment"].startswith("<script>")
     assert len(session(path)["Experiment"]) < 500
 

@@ -2,18 +2,15 @@
 
 import html
 import re
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
 
 import hdmf_zarr_backend
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, compare, convert, dry_run
+from hdmf_zarr_backend import ZarrDataIO, compare, convert, dry_run
 from hdmf_zarr_backend.cli.main import main
-from tests.trees import read_builder, write_builder
-
-pynwb = pytest.importorskip("pynwb")
+from tests.samples import plain_nwbfile, read_zarr, write_zarr
+from tests.trees import dataset, read_builder, root, write_builder
 
 
 @pytest.fixture
@@ -21,8 +18,8 @@ def pair(tmp_path):
     """Two files that differ, one of them with damage and a finding."""
     for name, values in (("a", [1, 2]), ("b", [1, 3])):
         attributes = {"namespace": "core", "neurodata_type": "NWBFile", "nwb_version": "2.9.0", "object_id": name}
-        datasets = {"x": DatasetBuilder("x", np.array(values), attributes={"unit": "<b>V</b>"})}
-        write_builder(tmp_path / f"{name}.zarr", GroupBuilder("root", datasets=datasets, attributes=attributes))
+        data = dataset("x", np.array(values), attributes={"unit": "<b>V</b>"})
+        write_builder(tmp_path / f"{name}.zarr", root(data, **attributes))
     (tmp_path / "a.zarr/x/0").write_bytes(b"damaged")
     return str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr")
 
@@ -51,7 +48,7 @@ def test_differences_are_printed_as_by_compare(pair, capsys):
 
 
 def test_a_conversion_and_a_plan_are_printed_as_by_their_commands(tmp_path, capsys):
-    write_builder(tmp_path / "a.zarr", GroupBuilder("root", datasets={"x": DatasetBuilder("x", np.arange(200))}))
+    write_builder(tmp_path / "a.zarr", root(dataset("x", np.arange(200))))
     source, target = str(tmp_path / "a.zarr"), str(tmp_path / "a.h5")
     report = convert(source, target)
     main(["convert", source, target, "--overwrite"])
@@ -66,8 +63,8 @@ def test_a_conversion_and_a_plan_are_printed_as_by_their_commands(tmp_path, caps
 
 def test_more_lines_than_a_page_are_counted(tmp_path):
     for name in ("a", "b"):
-        datasets = {f"x{n}": DatasetBuilder(f"x{n}", np.array([n + (name == "a")])) for n in range(120)}
-        write_builder(tmp_path / f"{name}.zarr", GroupBuilder("root", datasets=datasets))
+        datasets = (dataset(f"x{n}", np.array([n + (name == "a")])) for n in range(120))
+        write_builder(tmp_path / f"{name}.zarr", root(*datasets))
     lines = str(compare(tmp_path / "a.zarr", tmp_path / "b.zarr")).splitlines()
     assert (len(lines), lines[-2:]) == (102, ["... and 20 more", "120 differences: 120 value"])
 
@@ -76,8 +73,7 @@ def test_more_lines_than_a_page_are_counted(tmp_path):
 def test_an_array_shows_path_unit_chunks_and_first_values(tmp_path, shape):
     values = np.arange(np.prod(shape)).reshape(shape)
     data = ZarrDataIO(values, chunks=tuple(n // 2 for n in shape))
-    dataset = DatasetBuilder("x", data, attributes={"unit": "<b>V</b>"})
-    write_builder(tmp_path / "a.zarr", GroupBuilder("root", datasets={"x": dataset}))
+    write_builder(tmp_path / "a.zarr", root(dataset("x", data, attributes={"unit": "<b>V</b>"})))
     array = read_builder(tmp_path / "a.zarr")["x"].data
     shown = array._repr_html_()
     assert "/x" in shown
@@ -90,14 +86,10 @@ def test_an_array_shows_path_unit_chunks_and_first_values(tmp_path, shape):
 
 
 def test_attributes_of_an_array_are_those_of_the_user(tmp_path):
-    start = datetime(2026, 3, 14, tzinfo=UTC)
-    nwbfile = pynwb.NWBFile(session_description="text", identifier="id", session_start_time=start)
+    nwbfile = plain_nwbfile()
     nwbfile.add_trial(start_time=0.0, stop_time=1.0)
-    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write(nwbfile)
-    with NWBZarrIO(tmp_path / "a.zarr", "r") as io:
-        data = io.read().trials["start_time"].data
-        assert data.attrs.keys() == {"description", "neurodata_type"}
-        assert data.node.attributes.keys() >= {"object_id", "namespace", "_ARRAY_DIMENSIONS"}
-        with pytest.raises(TypeError):
-            data.attrs["x"] = 1
+    data = read_zarr(write_zarr(tmp_path / "a.zarr", nwbfile)).trials["start_time"].data
+    assert data.attrs.keys() == {"description", "neurodata_type"}
+    assert data.node.attributes.keys() >= {"object_id", "namespace", "_ARRAY_DIMENSIONS"}
+    with pytest.raises(TypeError):
+        data.attrs["x"] = 1
