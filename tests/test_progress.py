@@ -147,6 +147,7 @@ def operations(hdf5, tmp_path):
         "export": export,
         "write": write,
         "verify": lambda progress: verify(tmp_path / "a.nwb.zarr", progress=progress),
+        "verify HDF5": lambda progress: verify(tmp_path / "a.nwb", progress=progress),
         "verify shards": lambda progress: verify(tmp_path / "s.nwb.zarr", progress=progress),
         "verify both": lambda progress: verify(tmp_path / "both.nwb.zarr", progress=progress),
         "upgrade": lambda progress: upgrade(tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=progress)),

@@ -8,14 +8,13 @@ import numcodecs
 import numpy as np
 import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import DatasetBuilder, GroupBuilder
 
-from hdmf_zarr_backend import NWBZarrIO, convert, upgrade
+from hdmf_zarr_backend import convert, upgrade
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.conformance import ACCEPTED, conformance
 from tests.everything import write_everything
-from tests.trees import write_builder
+from tests.trees import dataset, group, root, write_builder
 
 Values = dict[str, bytes]
 
@@ -120,12 +119,10 @@ OURS = {"dtype-object", "ascii-key"}
 @pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
 def test_our_files_have_the_findings_that_are_listed_and_no_others(tmp_path, strict):
     """Among them names of other alphabets, and attributes that are not finite."""
-    root = GroupBuilder("root", datasets=samples.dataset_builders())
-    root.set_group(GroupBuilder("attributes", attributes=samples.attribute_values()))
-    root.set_group(GroupBuilder("Größe", datasets={"数": DatasetBuilder("数", np.arange(3.0))}))
-    write_builder(tmp_path / "builders.zarr", root, write_options=WriteOptions(strict_json=strict))
-    with NWBZarrIO(tmp_path / "rich.zarr", "w", write_options=WriteOptions(strict_json=strict, nczarr=strict)) as io:
-        io.write(samples.rich_nwbfile())
+    groups = (group("attributes", **samples.attribute_values()), group("Größe", dataset("数", np.arange(3.0))))
+    tree = root(*samples.dataset_builders().values(), *groups)
+    write_builder(tmp_path / "builders.zarr", tree, write_options=WriteOptions(strict_json=strict))
+    samples.write_zarr(tmp_path / "rich.zarr", write_options=WriteOptions(strict_json=strict, nczarr=strict))
     reports = [conformance(tmp_path / name) for name in ("builders.zarr", "rich.zarr")]
     assert [report.violations for report in reports] == [[], []]
     assert [report.undecoded for report in reports] == [{}, {}]
@@ -169,9 +166,7 @@ def test_the_real_files_in_both_formats(tmp_path, nwbfiles):
 
 def test_an_appended_file(tmp_path):
     samples.write_zarr(tmp_path / "file.zarr")
-    with NWBZarrIO(tmp_path / "file.zarr", "a") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(tmp_path / "file.zarr", "a") as nwbfile:
         nwbfile.acquisition["trace"].data.append(np.ones((1, 3), "i2"))
         nwbfile.add_scratch(np.arange(3.0), name="more", description="more")
-        io.write(nwbfile)
     assert conformance(tmp_path / "file.zarr").violations == []

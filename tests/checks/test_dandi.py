@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.build import GroupBuilder
 from pynwb import TimeSeries
 from pynwb.file import Subject
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, verify
+from hdmf_zarr_backend import NWBZarrIO, verify
 from hdmf_zarr_backend.check import verify as checking
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.cli.main import main
@@ -26,9 +25,8 @@ from tests.options import arguments
 def written(path: Path, **options: Any) -> Path:
     """A file whose keys of chunks have two levels more in format 3 than in format 2, which is one too many."""
     inner = trees.group("d", trees.group("e", trees.dataset("grid", np.arange(24.0).reshape(4, 6))))
-    with ZarrIO(path, "w", **arguments(**options)) as io:
-        io.write_builder(trees.root(trees.group("a", trees.group("b", trees.group("c", inner)))))
-    return path
+    tree = trees.root(trees.group("a", trees.group("b", trees.group("c", inner))))
+    return trees.write_builder(path, tree, **arguments(**options))
 
 
 @pytest.mark.filterwarnings("ignore:The NestedDirectoryStore is deprecated:FutureWarning")  # by zarr_checksum
@@ -36,8 +34,7 @@ def test_the_checksum_is_that_of_zarr_checksum(tmp_path, zarr_format):
     zarr_checksum = pytest.importorskip("zarr_checksum", reason="zarr_checksum is not installed")
     from zarr_checksum.generators import yield_files_local
 
-    path = tmp_path / "a.zarr"
-    samples.write_zarr(path, samples.rich_nwbfile(), zarr_format=zarr_format)
+    path = samples.write_zarr(tmp_path / "a.zarr", zarr_format=zarr_format)
     (path / "specifications" / 'naïve "name"').mkdir()
     (path / "specifications" / 'naïve "name"' / "0").write_bytes(b"x" * (checking._PIECE + 1))
     (path / "a-b").mkdir()  # sorts between "a" and "a/b" as a path
@@ -69,8 +66,7 @@ def test_the_depth(tmp_path):
 
 
 def test_names_sizes_and_number(tmp_path, monkeypatch):
-    path = tmp_path / "a.nwb"
-    trees.write_builder(path, trees.root(trees.dataset("data", np.arange(100.0))))
+    path = trees.write_builder(tmp_path / "a.nwb", trees.root(trees.dataset("data", np.arange(100.0))))
     monkeypatch.setattr(checking, "LARGEST_VALUE", 100)
     monkeypatch.setattr(checking, "MANY_VALUES", 3)
     monkeypatch.setattr(checking, "_LONGEST_KEY", 10)
@@ -115,8 +111,7 @@ def test_links_to_other_files_are_refused_and_an_export_copies_them(tmp_path, za
         series = source.read().acquisition["shared"]
         nwbfile.add_acquisition(series)
         nwbfile.add_stimulus(TimeSeries(name="linked", data=series.data, unit="V", timestamps=series.timestamps))
-        with NWBZarrIO(tmp_path / "b.nwb.zarr", "w", manager=source.manager, zarr_format=zarr_format) as io:
-            io.write(nwbfile)
+        samples.write_zarr(tmp_path / "b.nwb.zarr", nwbfile, manager=source.manager, zarr_format=zarr_format)
     linked = ("/acquisition/shared", "/stimulus/presentation/linked/data", "/stimulus/presentation/linked/timestamps")
     assert kinds(tmp_path / "b.nwb.zarr") == dict.fromkeys(linked, "link-external")
     assert verify(tmp_path / "b.nwb.zarr").is_sound
@@ -127,17 +122,15 @@ def test_links_to_other_files_are_refused_and_an_export_copies_them(tmp_path, za
     assert set(kinds(tmp_path / "d.nwb.zarr").values()) == {"link-external"}
     shutil.rmtree(tmp_path / "a.nwb.zarr")
     assert kinds(tmp_path / "c.nwb.zarr") == {}
-    with NWBZarrIO(tmp_path / "c.nwb.zarr", "r") as io:
-        copied = io.read()
-        for series in (copied.acquisition["shared"], copied.stimulus["linked"]):
-            assert (series.data[:].tolist(), series.timestamps[:].tolist()) == ([1.0, 2.0], [0.0, 0.5])
+    copied = samples.read_zarr(tmp_path / "c.nwb.zarr")
+    for series in (copied.acquisition["shared"], copied.stimulus["linked"]):
+        assert (series.data[:].tolist(), series.timestamps[:].tolist()) == ([1.0, 2.0], [0.0, 0.5])
 
 
 def test_references_to_other_files_are_refused(tmp_path):
     trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", np.arange(3))))
-    path = tmp_path / "b.zarr"
     marks = {"mark": ZarrReference("../a.zarr", "/data"), "own": ZarrReference(".", "/there")}
-    trees.write_builder(path, GroupBuilder("root", attributes=marks, groups={"there": GroupBuilder("there")}))
+    path = trees.write_builder(tmp_path / "b.zarr", trees.root(trees.group("there"), **marks))
     assert kinds(path) == {"/": "reference-external"}
     assert verify(path).is_sound
 

@@ -12,17 +12,11 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import ZarrIO, consolidate, convert, repair, verify
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    MetadataError,
-    NotZarrError,
-    ReadOnlyStoreError,
-    StoreError,
-    StoreNotFoundError,
-)
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, NotZarrError, ReadOnlyStoreError, StoreError
 from tests import trees
 from tests.checks.test_strays import KINDS
-from tests.checks.test_verify import attributes_of, change_attributes, chunk, found, is_v3, links_of, store, written
+from tests.checks.test_verify import attributes_of, change_attributes, found, is_v3, links_of, scalar_of, store, written
+from tests.documents import forget_consolidated
 from tests.places import stored_files
 
 __all__ = ["store", "written"]
@@ -48,16 +42,6 @@ def spoil_copy(store: Path, key: str) -> None:
     top.write_text(json.dumps(document))
 
 
-def drop_copy(store: Path) -> None:
-    """Remove the consolidated document."""
-    if is_v3(store):
-        document = json.loads((store / "zarr.json").read_text())
-        del document["consolidated_metadata"]
-        (store / "zarr.json").write_text(json.dumps(document))
-    else:
-        (store / ".zmetadata").unlink()
-
-
 def test_a_whole_file_is_not_changed(store):
     files, content = stored_files(store), content_of(store)
     repairs = repair(store)
@@ -65,6 +49,10 @@ def test_a_whole_file_is_not_changed(store):
     assert stored_files(store) == files
     consolidate(store)
     assert content_of(store) == content
+    with pytest.raises(FileNotFoundError):
+        repair(store.with_name("nothing.zarr"))
+    with pytest.raises(ReadOnlyStoreError):
+        consolidate(trees.write_builder(store.with_name("a.zarr.zip"), trees.root()))
 
 
 def test_a_change_of_another_program_is_seen_after_consolidating(store):
@@ -91,7 +79,7 @@ def test_a_stale_consolidated_document_is_made_anew(store):
 
 
 def test_a_missing_consolidated_document_is_named_and_not_written(store):
-    drop_copy(store)  # also what a copy lacks that stopped
+    forget_consolidated(store)  # also what a copy lacks that stopped
     before, repairs = stored_files(store), repair(store)
     assert (repairs.done, repairs.left, [remark.kind for remark in repairs.kept]) == ([], [], ["not-consolidated"])
     assert "If no object is missing, run `zarrio consolidate`." in str(repairs)
@@ -122,7 +110,7 @@ def test_damaged_documents_stop_a_repair(store):
     assert stored_files(store) == before
 
 
-def test_a_damaged_document_with_a_good_copy_is_saved_by_a_conversion(store, tmp_path):
+def test_a_damaged_document_is_saved_by_a_conversion_while_there_is_a_good_copy(store, tmp_path):
     attributes_of(store, "box").write_text("{")
     for problems in (verify(store).problems, repair(store).left):
         (remedy,) = [problem.remedy for problem in problems if problem.kind == "document-damaged"]
@@ -130,21 +118,10 @@ def test_a_damaged_document_with_a_good_copy_is_saved_by_a_conversion(store, tmp
     convert(store, tmp_path / "new.zarr", check=False)
     assert verify(tmp_path / "new.zarr").is_sound
     assert trees.read_builder(tmp_path / "new.zarr")["box"].attributes["object_id"] == "b-1"
-
-
-def test_a_damaged_document_without_a_copy_is_not_saved_by_a_conversion(store):
-    attributes_of(store, "box").write_text("{")
-    drop_copy(store)
+    forget_consolidated(store)
     for problems in (verify(store).problems, repair(store).left):
         (remedy,) = [problem.remedy for problem in problems if problem.kind == "document-damaged"]
         assert remedy == "Restore it from a copy."
-
-
-def test_what_cannot_be_repaired(tmp_path):
-    with pytest.raises(StoreNotFoundError):
-        repair(tmp_path / "nothing.zarr")
-    with pytest.raises(ReadOnlyStoreError):
-        consolidate(trees.write_builder(tmp_path / "a.zarr.zip", trees.root()))
 
 
 # ---- what only the consolidated document has ------------------------------------------------------------------------
@@ -187,7 +164,7 @@ SPOILED = {"cut": lambda data: data[:-1], "empty": lambda data: b"", "longer": l
 
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
 def test_the_spoiled_chunk_of_a_scalar_is_written_back(store, spoil):
-    location = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    location = scalar_of(store)
     before = location.read_bytes()
     location.write_bytes(spoil(before))
     assert found(verify(store)) == {("/scalar", "chunk-damaged")}
@@ -215,7 +192,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_a_value_is_left_and_the_rest_repaire
 
 def test_a_value_that_both_have_otherwise_is_not_decided(store):
     """A bit that flipped looks the same as a change of another program."""
-    location = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    location = scalar_of(store)
     location.write_bytes(np.array(4.5).tobytes())
     add_attribute(store)
     repairs = repair(store)
@@ -235,7 +212,7 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
 
 
 def test_a_value_that_is_whole_nowhere_is_left(store):
-    location = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    location = scalar_of(store)
     location.write_bytes(b"x")
     spoil_copy(store, str(location.relative_to(store)))
     before = stored_files(store)
@@ -253,15 +230,12 @@ def test_a_stale_copy_of_a_whole_value_is_made_anew(store):
 
 
 @pytest.mark.parametrize("name", ["texts", "scalar"])
-def test_a_node_that_is_wholly_gone_comes_back(store, name):
+def test_a_node_that_is_wholly_gone_comes_back_but_for_chunks_that_are_lost(store, name):
     before = content_of(store)
     shutil.rmtree(store / name)
     assert repair(store).left == []
     assert content_of(store) == before
     assert verify(store).is_sound
-
-
-def test_documents_come_back_where_the_chunks_are_lost(store):
     shutil.rmtree(store / "numbers")
     assert found(verify(store)) == {("/numbers", "document-missing")}
     assert repair(store).left == []

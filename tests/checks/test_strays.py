@@ -89,9 +89,9 @@ def test_attributes_of_nothing_and_of_an_array_that_is_gone(tmp_path):
 
 
 def test_many_chunks_without_a_document_are_one_finding(tmp_path):
-    path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w", write_options=WriteOptions(consolidate_metadata=False)) as io:
-        io.write_builder(trees.root(trees.dataset("many", ZarrDataIO(np.zeros((30, 2), "i1"), chunks=(1, 2)))))
+    many = trees.dataset("many", ZarrDataIO(np.zeros((30, 2), "i1"), chunks=(1, 2)))
+    options = WriteOptions(consolidate_metadata=False)
+    path = trees.write_builder(tmp_path / "file.zarr", trees.root(many), write_options=options)
     lose(path, "many")
     (problem,) = verify(path).problems
     assert problem.message.endswith(", ...")
@@ -114,13 +114,11 @@ def test_the_document_of_an_array_with_slashes_in_its_keys(tmp_path):
 def test_nothing_is_found_in_groups_and_arrays_that_numbers_name(tmp_path, zarr_format, place):
     target: Any = {} if place == "mapping" else tmp_path / "file.zarr"
     inner = trees.group("1", trees.dataset("2", np.arange(4)), trees.group("c", trees.dataset("c", 5)))
-    trees.write_builder(
-        target,
-        trees.root(trees.group("0", inner), trees.dataset("3.0", [1])),
-        zarr_format=zarr_format,
-        write_options=WriteOptions(consolidate_metadata=False),
-    )
+    tree = trees.root(trees.group("0", inner), trees.dataset("3.0", [1]))
+    options = WriteOptions(consolidate_metadata=False)
+    trees.write_builder(target, tree, zarr_format=zarr_format, write_options=options)
     assert verify(target).problems == []
+    assert trees.read_builder(target)["0/1/c/c"].data == 5
 
 
 def test_a_file_beside_the_nodes_is_no_chunk(store):
@@ -154,20 +152,16 @@ def test_something_else_is_in_the_place_of_a_chunk(store, make, array):
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_something_else_is_in_the_place_of_a_shard(tmp_path, make):
+def test_something_else_is_in_the_place_of_a_shard_or_of_a_large_chunk(tmp_path, make):
     data = ZarrDataIO(np.arange(20), chunks=(5,), shards=(10,))
     path = trees.write_builder(tmp_path / "file.zarr", trees.root(trees.dataset("x", data)), zarr_format=3)
     (path / "x/c/1").unlink()
     make(path / "x/c/1")
     with ZarrIO(path) as io, pytest.raises(ChunkError, match="'x/c/1' is a folder, a pipe or a device"):
         io.read_builder()["x"].data[12]
-
-
-@pytest.mark.parametrize("make", KINDS)
-def test_something_else_is_in_the_place_of_a_large_chunk(tmp_path, make):
-    """Of a large chunk only the blocks are read that are wanted, from the file itself."""
-    path = tmp_path / "file.zarr"
-    trees.write_builder(path, trees.root(trees.dataset("a", ZarrDataIO(np.zeros((2**19, 4), "i2"), chunks=(2**19, 4)))))
+    # of a large chunk only the blocks are read that are wanted, from the file itself
+    large = trees.dataset("a", ZarrDataIO(np.zeros((2**19, 4), "i2"), chunks=(2**19, 4)))
+    path = trees.write_builder(tmp_path / "large.zarr", trees.root(large))
     (path / "a" / "0.0").unlink()
     make(path / "a" / "0.0")
     with ZarrIO(path) as io, pytest.raises(ChunkError, match=r"a/0\.0'"):

@@ -21,6 +21,7 @@ from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions
 from tests import documents, samples
 from tests.extensions import extension, write_with
+from tests.places import stored_files
 
 TRACE = "acquisition/trace"
 SHANK = "general/extracellular_ephys/shank0"
@@ -176,17 +177,13 @@ def test_real_files(some_nwbfiles, tmp_path):
 
 
 # ---- namespaces -----------------------------------------------------------------------------------------------------
-def test_a_valid_file(plain):
+def test_a_valid_file_wherever_it_is(plain, tmp_path):
     report = validate(plain)
     assert report.is_valid
     assert list(report.namespaces) == ["core"]
     assert report.cached
     assert report.source == str(plain)
-
-
-def test_an_open_mapping_and_an_archive(plain, tmp_path):
-    keys = {file.relative_to(plain).as_posix(): file.read_bytes() for file in plain.rglob("*") if file.is_file()}
-    assert validate(keys).is_valid
+    assert validate(stored_files(plain)).is_valid
     assert validate(samples.write_zarr(tmp_path / "plain.zarr.zip", samples.plain_nwbfile())).is_valid
 
 
@@ -257,13 +254,10 @@ def test_a_file_of_hdmf_alone(table, use_cached):
     assert places(table, use_cached=use_cached) == [("/", "missing"), ("/a", "missing")]
 
 
-def test_an_unknown_namespace_at_the_root(table):
+def test_a_root_without_a_namespace_or_with_an_unknown_one(table, tmp_path):
     change(table, "", lambda attributes: attributes.update(namespace="gone"))
     with pytest.raises(MetadataError, match="'gone', which does not exist"):
         validate(table)
-
-
-def test_a_root_without_a_namespace(tmp_path):
     with h5py.File(tmp_path / "old.nwb", "w") as file:  # as in NWB 1
         file["nwb_version"] = "NWB-1.0.6"
     convert(tmp_path / "old.nwb", tmp_path / "old.nwb.zarr", check=False)

@@ -5,7 +5,6 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import numpy as np
 import pytest
 import zarr
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
-from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb import NWBHDF5IO, TimeSeries
 from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, upgrade, validate, verify
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import documents, samples, trees
@@ -68,6 +66,10 @@ def is_v3(store: Path) -> bool:
 def chunk(store: Path, array: str, *index: int) -> Path:
     folder = store / array
     return folder / "c" / "/".join(map(str, index)) if is_v3(store) else folder / ".".join(map(str, index))
+
+
+def scalar_of(store: Path) -> Path:
+    return chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
 
 
 def attributes_of(store: Path, node: str) -> Path:
@@ -195,10 +197,14 @@ def test_chunks_without_a_checksum_are_told_of(tmp_path, zarr_format):
     assert zarr_format != "both" or report.unchecked == report.chunks
 
 
-def test_shards(tmp_path):
-    path = tmp_path / "file.zarr"
+def sharded(path: Path) -> Path:
     group = open_group(path, mode="w", zarr_format=3)
     group.create_array("a", shape=(16, 8), chunks=(2, 4), shards=(8, 8), dtype="i4")[:] = 7
+    return path
+
+
+def test_shards(tmp_path):
+    path = sharded(tmp_path / "file.zarr")
     report = verify(path)
     assert report.is_sound
     assert report.chunks == 16
@@ -213,9 +219,7 @@ def test_shards(tmp_path):
 @needs_zarr_3
 @pytest.mark.parametrize("executor", [None, "threads"])
 def test_a_damaged_index_of_a_shard_is_one_problem(tmp_path, executor):
-    path = tmp_path / "file.zarr"
-    group = open_group(path, mode="w", zarr_format=3)
-    group.create_array("a", shape=(16, 8), chunks=(2, 4), shards=(8, 8), dtype="i4")[:] = 7
+    path = sharded(tmp_path / "file.zarr")
     for row in (0, 1):
         shard = path / "a" / "c" / str(row) / "0"
         data = bytearray(shard.read_bytes())
@@ -227,8 +231,7 @@ def test_a_damaged_index_of_a_shard_is_one_problem(tmp_path, executor):
 
 
 def test_nothing_is_gone_after_an_append(tmp_path):
-    path = tmp_path / "file.zarr"
-    trees.write_builder(path, tree())
+    path = trees.write_builder(tmp_path / "file.zarr", tree())
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["numbers"].data
         data.resize((20, 4))
@@ -322,8 +325,7 @@ def test_nodes_that_only_one_of_them_has(store):
 
 
 def test_without_a_consolidated_document(tmp_path):
-    path = tmp_path / "file.zarr"
-    trees.write_builder(path, tree(), write_options=WriteOptions(consolidate_metadata=False))
+    path = trees.write_builder(tmp_path / "a.zarr", tree(), write_options=WriteOptions(consolidate_metadata=False))
     report = verify(path)
     assert report.is_sound
     assert "not-consolidated" in report.counts
@@ -343,22 +345,6 @@ def test_a_limit(store):
     assert found(verify(store, read_options=ReadOptions(limits=Limits(max_chunk_bytes=10)))) >= {("/numbers", "limit")}
 
 
-def test_memory_is_bounded_and_progress_is_told(tmp_path):
-    path = tmp_path / "file.zarr"
-    values = np.zeros((64, 2**16), "u1")
-    trees.write_builder(path, trees.root(trees.dataset("a", ZarrDataIO(values, chunks=(1, 2**16)))))
-
-    class Sum(Progress):
-        done = 0
-
-        def advance(self, path: str, done: int) -> None:
-            self.done += done
-
-    heard = Sum()
-    assert verify(path, executor=2, progress=heard).chunks == 64
-    assert heard.done == values.nbytes
-
-
 # ---- the schema, and other stores -----------------------------------------------------------------------------------
 def cached_source(path: Path, name: str) -> zarr.Array:
     (version,) = Path(path, "specifications/core").glob("[0-9]*")
@@ -366,9 +352,7 @@ def cached_source(path: Path, name: str) -> zarr.Array:
 
 
 def test_a_file_is_checked_against_its_cached_schema_not_the_installed_one(tmp_path):
-    path = tmp_path / "file.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(NWBFile("a session", "id", datetime(2026, 3, 14, tzinfo=UTC)))
+    path = samples.write_zarr(tmp_path / "file.zarr", samples.plain_nwbfile())
     source = cached_source(path, "nwb.file")
     document = json.loads(source[...].item())
     (root,) = (group for group in document["groups"] if group.get("neurodata_type_def") == "NWBFile")
@@ -383,9 +367,7 @@ def test_a_file_is_checked_against_its_cached_schema_not_the_installed_one(tmp_p
 
 
 def test_a_cached_source_that_is_missing_is_not_a_fault_of_the_objects(tmp_path):
-    path = tmp_path / "file.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(NWBFile("a session", "id", datetime(2026, 3, 14, tzinfo=UTC)))
+    path = samples.write_zarr(tmp_path / "file.zarr", samples.plain_nwbfile())
     shutil.rmtree(path / cached_source(path, "nwb.misc").path)
     consolidate(path, forget=True)
     (problem,) = verify(path, "schema").problems
@@ -544,11 +526,8 @@ def test_a_conversion_saves_the_rest_and_names_what_it_filled(tmp_path, zarr_for
 def test_chunks_of_a_linked_file_are_not_those_that_this_file_has_lost(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, first in (("one", 1.0), ("other", 1001.0)):
-        samples_of = TimeSeries(
-            name="s", data=ZarrDataIO(np.arange(first, first + 100), chunks=(50,)), unit="m", rate=1.0
-        )
-        nwbfile = mock_NWBFile()
-        nwbfile.add_acquisition(samples_of)
+        nwbfile, data = mock_NWBFile(), ZarrDataIO(np.arange(first, first + 100), chunks=(50,))
+        nwbfile.add_acquisition(TimeSeries(name="s", data=data, unit="m", rate=1.0))
         with NWBZarrIO("one.zarr") if name == "other" else nullcontext() as one, NWBZarrIO(f"{name}.zarr", "w") as io:
             if one is not None:
                 linked = one.read().acquisition["s"].data
@@ -565,7 +544,7 @@ def test_chunks_of_a_linked_file_are_not_those_that_this_file_has_lost(tmp_path,
 
 
 def test_a_scalar_is_saved_from_the_consolidated_document(store, tmp_path):
-    chunk(store, "scalar").write_bytes(b"??") if is_v3(store) else chunk(store, "scalar", 0).write_bytes(b"??")
+    scalar_of(store).write_bytes(b"??")
     report = convert(store, tmp_path / "saved.zarr", read_options=ReadOptions(missing_chunks="fill"))
     assert report.remarks == ()
     assert trees.read_builder(tmp_path / "saved.zarr")["scalar"].data == 3.5

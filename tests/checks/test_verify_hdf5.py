@@ -9,16 +9,12 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import Limits, ReadOptions, compare, convert, validate, verify
-from hdmf_zarr_backend.check.findings import Report
+from hdmf_zarr_backend import ReadOptions, compare, convert, validate, verify
+from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreLockedError
-from hdmf_zarr_backend.progress import Progress
 from tests import samples
+from tests.checks.test_verify import found
 from tests.servers import WebServer
-
-
-def found(report: Report) -> set[tuple[str, str]]:
-    return {(problem.path, problem.kind) for problem in report.problems}
 
 
 @pytest.fixture
@@ -57,21 +53,22 @@ CHUNKS = {("/data", "chunk-damaged"), ("/never", "limit")}
 @pytest.mark.parametrize(("level", "expected"), [
     ("structure", set()), ("links", LINKS | REFERENCES), ("chunks", LINKS | REFERENCES | CHUNKS),
 ])  # fmt: skip
-def test_a_level_finds_what_it_checks(broken: Path, level: Any, expected: set[tuple[str, str]]) -> None:
+def test_a_level_finds_what_it_checks(broken, level, expected, capsys):
     report = verify(broken, level)
     assert found(report) == expected
     assert (report.groups, report.arrays) == (1, 7)
     assert all(problem.remedy and "repair" not in problem.remedy for problem in report.problems)
     if level == "chunks":
+        assert main(["verify", str(broken)]) == 1
+        assert "/data: chunk-damaged: " in capsys.readouterr().out
         assert report.looked_at == "1 group, 7 arrays, 4 links, 6 references, 4 chunks"
         assert report.remarks[0].message.startswith("4 of 4 chunks have no checksum")
 
 
 def test_links_to_other_files_follow_the_policy(broken: Path) -> None:
     report = verify(broken, "links", read_options=ReadOptions(external_links="never"))
-    assert {(each.path, each.kind) for each in report.remarks} == {
-        ("/outside", "link-refused"), ("/outside_lost", "link-refused"),
-    }  # fmt: skip
+    refused = {("/outside", "link-refused"), ("/outside_lost", "link-refused")}
+    assert {(each.path, each.kind) for each in report.remarks} == refused
 
 
 @pytest.mark.filterwarnings("error:.*is kept")
@@ -121,21 +118,10 @@ def test_a_file_that_is_open_for_writing_elsewhere_is_not_damaged(tmp_path: Path
         writer.stdin.close()
 
 
-class Recorded(Progress):
-    total = done = 0
-
-    def start(self, total: int) -> None:
-        self.total = total
-
-    def advance(self, path: str, done: int) -> None:
-        self.done += done
-
-
 def test_a_whole_nwb_file_is_sound_here_and_at_a_url(web: WebServer) -> None:
-    path, progress = samples.write_hdf5(web.folder / "a.nwb", samples.rich_nwbfile()), Recorded()
-    report = verify(path, progress=progress)
+    path = samples.write_hdf5(web.folder / "a.nwb")
+    report = verify(path)
     assert report.is_sound
-    assert progress.done == progress.total > 0
     remote = verify(f"{web.url}/a.nwb")
     assert (remote.is_sound, remote.looked_at) == (True, report.looked_at)
     assert compare(path, f"{web.url}/a.nwb") == []
@@ -150,21 +136,9 @@ def test_the_schema_is_that_of_validate(tmp_path: Path) -> None:
     assert [(each.path, each.kind) for each in validate(path).findings] == [("/", "missing")]
 
 
-def test_the_limits_are_those_of_the_options(broken: Path) -> None:
-    limits = Limits(max_unwritten_bytes=2**10)
-    assert ("/never", "limit") in found(verify(broken, read_options=ReadOptions(limits=limits)))
-
-
 def test_damage_is_found_with_what_applies_to_zarr_only(broken: Path) -> None:
     with pytest.warns(UserWarning, match="dandi applies to Zarr files only"):
         assert found(verify(broken, dandi=True)) == found(verify(broken))
-
-
-def test_the_command_takes_hdf5(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from hdmf_zarr_backend.cli.main import main
-
-    assert main(["verify", str(broken)]) == 1
-    assert "/data: chunk-damaged: " in capsys.readouterr().out
 
 
 def test_chunks_that_are_refused_are_damage_of_a_virtual_file(tmp_path):
