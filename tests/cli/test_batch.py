@@ -60,7 +60,7 @@ def test_a_bad_file_has_a_place_in_the_json(command, files, zarrio, monkeypatch)
     assert documents[0]["error"] is documents[3]["error"] is None
 
 
-def test_problems_and_files_that_cannot_be_read_are_told_apart(files, zarrio):
+def test_problems_remarks_and_files_that_cannot_be_read_are_told_apart(files, zarrio):
     (files[3] / "data" / "1").write_bytes(b"short")
     assert zarrio("verify", files[0], files[3], code=1).out.splitlines()[-2:] == [
         "1 of 2 files without damage",
@@ -71,15 +71,12 @@ def test_problems_and_files_that_cannot_be_read_are_told_apart(files, zarrio):
         f"  problems found: {files[3]}",
         f"  not checked: {files[2]}: the file does not exist",
     ]
-
-
-def test_remarks_are_told_apart_from_problems(files, zarrio):
-    """With ``--strict``, for which they count."""
-    (files[3] / "data" / "notes.txt").write_text("an unknown file")
-    assert zarrio("verify", files[0], files[3]).out.splitlines()[-1] == "2 of 2 files without damage"
-    assert zarrio("verify", "--strict", files[0], files[3], code=1).out.splitlines()[-2:] == [
+    good = Path(shutil.copytree(files[0], files[0].with_name("good.zarr")))
+    (files[0] / "data" / "notes.txt").write_text("an unknown file")
+    assert zarrio("verify", files[0], good).out.splitlines()[-1] == "2 of 2 files without damage"
+    assert zarrio("verify", "--strict", good, files[0], code=1).out.splitlines()[-2:] == [
         "1 of 2 files without damage and remarks",
-        f"  remarks found: {files[3]}",
+        f"  remarks found: {files[0]}",
     ]
 
 
@@ -92,11 +89,12 @@ def test_each_file_is_told_when_it_is_done(files, capsys, monkeypatch):
     assert shown == ["", f"{files[0]}: consolidated\n"]
 
 
-def test_one_file_needs_no_sum(files, zarrio):
+def test_one_file_needs_no_sum_and_an_error_names_its_path_once_as_it_was_typed(files, zarrio, monkeypatch):
     assert zarrio("consolidate", files[0]).out == f"{files[0]}: consolidated\n"
-    assert json.loads(zarrio("consolidate", "--json", files[0]).out) == [
-        {"source": str(files[0]), "error": None, "warnings": []}
-    ]
+    (done,) = json.loads(zarrio("consolidate", "--json", files[0]).out)
+    assert done == {"source": str(files[0]), "error": None, "warnings": []}
+    monkeypatch.chdir(files[0].parent)
+    assert zarrio("verify", "./gone.zarr", code=2).err.startswith("zarrio: ./gone.zarr: the file does not exist")
 
 
 @pytest.mark.parametrize("command", ["convert", "verify", "upgrade"])
@@ -157,11 +155,6 @@ def test_a_folder_means_the_files_in_it(command, files, zarrio):
         f"zarrio: warning: {folder}: 1 folder in it was not searched; {advice}"
     ]
     assert f"the folder has no files to {command.split()[0]}" in zarrio(*command.split(), folder / "notes", code=2).err
-
-
-def test_an_error_names_a_path_once_as_it_was_typed(files, zarrio, monkeypatch):
-    monkeypatch.chdir(files[0].parent)
-    assert zarrio("verify", "./gone.zarr", code=2).err.startswith("zarrio: ./gone.zarr: the file does not exist")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT between processes")

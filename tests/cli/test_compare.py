@@ -3,17 +3,16 @@
 import json
 import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pynwb import NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from tests import trees
+from tests.samples import plain_nwbfile, write_zarr
 
 
 @pytest.fixture
@@ -32,19 +31,23 @@ def b(a: Path) -> Path:
     return copy
 
 
-def test_differences_are_lines_and_a_sum(a, b, zarrio):
+def test_differences_are_lines_and_a_sum_or_json(a, b, zarrio):
     lines = zarrio("compare", a, b, code=1).out.splitlines()
     assert lines[0].startswith("/ attribute 'unit': None | ")
     assert lines[1] == "/data chunks: (2,) | (5,)"
     assert lines[2] == "/data value[0]['a'] (5 elements, largest difference 1): 0 | 1"
     assert lines[3] == "3 differences: 1 attribute, 1 chunks, 1 value"
+    document = json.loads(zarrio("compare", a, b, "--json", code=1).out)
+    assert document["counts"] == {"attribute": 1, "chunks": 1, "value": 1}
+    assert document["differences"][1] == {
+        "path": "/data", "attribute": None, "kind": "chunks", "place": "", "count": 1, "a": [2], "b": [5],
+    }  # fmt: skip
+    assert main(["compare", str(a), str(a), "--json"]) == 0
 
 
 def test_an_export_keeps_the_encoding_of_its_times(tmp_path, zarr_format, zarrio):
     """pynwb writes times as ASCII, also as single values."""
-    nwbfile = NWBFile("text", "id", datetime(2026, 3, 14, tzinfo=UTC))
-    with NWBZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile)
+    write_zarr(tmp_path / "a.zarr", plain_nwbfile(), zarr_format=zarr_format)
     with NWBZarrIO(tmp_path / "a.zarr", "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w") as io:
         io.export(source)
     out = zarrio("compare", tmp_path / "a.zarr", tmp_path / "b.zarr").out
@@ -134,15 +137,6 @@ def test_the_largest_difference(tmp_path, a, b, largest):
         trees.write_builder(tmp_path / name, trees.root(trees.dataset("x", data)))
     differences = [one for one in compare(tmp_path / "a", tmp_path / "b") if one.kind == "value"]
     assert [(one.largest, type(one.largest)) for one in differences] == [(largest, type(largest))]
-
-
-def test_json(a, b, zarrio):
-    document = json.loads(zarrio("compare", a, b, "--json", code=1).out)
-    assert document["counts"] == {"attribute": 1, "chunks": 1, "value": 1}
-    assert document["differences"][1] == {
-        "path": "/data", "attribute": None, "kind": "chunks", "place": "", "count": 1, "a": [2], "b": [5],
-    }  # fmt: skip
-    assert main(["compare", str(a), str(a), "--json"]) == 0
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x89HDF\r\n\x1a\nxxxx"], ids=["absent", "unknown", "damaged"])

@@ -212,15 +212,12 @@ def test_the_help_is_in_groups(capsys):
 
 
 def test_the_chunks_that_were_filled_are_named(tmp_path, zarrio):
-    path = trees.write_builder(
-        tmp_path / "a.zarr", trees.root(trees.dataset("a", ZarrDataIO(np.ones((4, 2)), chunks=(1, 2))))
-    )
+    array = trees.dataset("a", ZarrDataIO(np.ones((4, 2)), chunks=(1, 2)))
+    path = trees.write_builder(tmp_path / "a.zarr", trees.root(array))
     (path / "a" / "3.0").unlink()
     (path / "a" / "1.0").write_bytes(b"damaged")
-    call, remark = (
-        ["convert", "--missing-chunks", "fill", path, tmp_path / "b.zarr", "--overwrite"],
-        ("2 of 4 chunks of /a were filled: 3.0 [3:4, 0:2], 1.0 [1:2, 0:2]"),
-    )
+    call = ["convert", "--missing-chunks", "fill", path, tmp_path / "b.zarr", "--overwrite"]
+    remark = "2 of 4 chunks of /a were filled: 3.0 [3:4, 0:2], 1.0 [1:2, 0:2]"
     assert f"\n  {remark}\n" in zarrio(*call).out
     (done,) = json.loads(zarrio(*call, "--json").out)
     assert done["remarks"] == [remark]

@@ -15,7 +15,7 @@ import pytest
 from pynwb import NWBFile
 from pynwb.ecephys import ElectricalSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from tests.options import arguments
@@ -75,11 +75,9 @@ def test_the_documented_output_is_real(tmp_path, capsys):
     region = nwbfile.create_electrode_table_region([0, 1, 2, 3], "all")
     data = np.zeros((100_000, 4), "i2")
     nwbfile.add_acquisition(ElectricalSeries(name="raw", data=data, electrodes=region, rate=30000.0))
-    with NWBZarrIO(tmp_path / "session.nwb.zarr", "w") as io:
-        io.write(nwbfile)
     _, _, page = DOCUMENTATION.read_text(encoding="utf-8").partition("## `zarrio inspect`")
     (block,) = [block for block in page.split("```") if block.startswith("text") and "NWBFile" in block]
-    shown = inspect(capsys, tmp_path / "session.nwb.zarr").splitlines()
+    shown = inspect(capsys, write_zarr(tmp_path / "session.nwb.zarr", nwbfile)).splitlines()
     assert block.splitlines()[1:] == shown[2 : 2 + len(block.splitlines()) - 1]
 
 
@@ -166,7 +164,7 @@ def test_shards(tmp_path, capsys):
     assert f"100 {UNICODE.times} 30 in shards of 500 {UNICODE.times} 30" in report(path)
 
 
-def test_chunks_and_stored_sizes(tmp_path, capsys):
+def test_chunks_and_stored_sizes_also_of_chunks_in_folders(small, tmp_path, capsys):
     data = dataset("data", ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30)))
     path = write_builder(tmp_path / "a.zarr", root(data))
     node = document(capsys, path, "--sizes")["nodes"]["/data"]
@@ -176,9 +174,6 @@ def test_chunks_and_stored_sizes(tmp_path, capsys):
     line = line_of(inspect(capsys, path, "--sizes"), "data")
     assert f"1,000 {UNICODE.times} 30  100 {UNICODE.times} 30     10  blosc lz4 5 shuffle" in line
     assert line.split()[-1] == f"{120_000 / node['stored_bytes']:.1f}"
-
-
-def test_stored_sizes_of_chunks_in_folders(small, capsys):
     (small / "data/0").mkdir()
     (small / "data/0/0").write_bytes(b"12345")
     (small / "data/1").write_bytes(b"123")
@@ -245,16 +240,6 @@ def test_damaged_metadata_are_told_with_file_and_node(small, zarrio, key, name, 
     assert "(/)" in shown
 
 
-@pytest.mark.filterwarnings("always::hdmf_zarr_backend.errors.DamagedMetadataWarning")
-def test_a_damaged_array_is_told_and_the_rest_is_shown(small, zarrio):
-    (small / ".zmetadata").unlink()
-    damaged = json.loads((small / "data" / ".zarray").read_text()) | {"shape": [-1]}
-    (small / "data" / ".zarray").write_text(json.dumps(damaged))
-    shown = zarrio("inspect", small)
-    assert str(small) in shown.out
-    assert "(/data)" in shown.err and "It is left out." in shown.err
-
-
 def test_strange_but_legal_metadata_do_no_harm(small, capsys):
     metadata = json.loads((small / ".zmetadata").read_text())
     metadata["metadata"]["data/.zattrs"] = {
@@ -286,12 +271,11 @@ def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(small, capsys)
     ({"zarr_format": "both"}, "both", "Zarr formats 2 and 3", {"name": "v2", "separator": "."}),
 ])  # fmt: skip
 def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, heading, encoding):
-    with ZarrIO(tmp_path / "a.zarr", "w", **arguments(**options)) as io:
-        io.write_builder(root(dataset("a", np.arange(3))))
-    result = document(capsys, tmp_path / "a.zarr")
+    path = write_builder(tmp_path / "a.zarr", root(dataset("a", np.arange(3))), **arguments(**options))
+    result = document(capsys, path)
     assert result["zarr_format"] == zarr_format
     assert result["nodes"]["/a"]["chunk_key_encoding"] == encoding
-    assert inspect(capsys, tmp_path / "a.zarr").startswith(f"{tmp_path / 'a.zarr'}: {heading}, consolidated")
+    assert inspect(capsys, path).startswith(f"{path}: {heading}, consolidated")
 
 
 # ---- HDF5, and values -----------------------------------------------------------------------------------------------
@@ -357,18 +341,14 @@ def test_values_that_are_long_or_damaged(tmp_path, capsys):
 @pytest.mark.parametrize("kind", ["zarr", "h5"])
 def test_values_as_json_are_whole(kind, tmp_path, capsys):
     text = "a long text\nof two lines " * 20
-    path = tmp_path / f"a.{kind}"
     tree = root(dataset("text", text), dataset("numbers", np.arange(40)), dataset("large", np.arange(9000)))
-    write_builder(path, tree) if kind == "zarr" else write_hdf5_tree(path, text)
+    path = write_builder(tmp_path / "a.zarr", tree)
+    if kind == "h5":
+        path = convert(path, tmp_path / "a.h5", check=False).target
     nodes = document(capsys, path, "--values")["nodes"]
     assert nodes["/text"]["value"] == text
     assert line_of(inspect(capsys, path, "--values"), "text").endswith("...")
     assert nodes["/large"]["value"] is None
-
-
-def write_hdf5_tree(path: Path, text: str) -> None:
-    with h5py.File(path, "w") as file:
-        file["text"], file["large"] = text, np.arange(9000)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])

@@ -28,6 +28,7 @@ def test_a_folder_behind_a_url_is_not_made_here(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert names_of(["x/a.nwb"], folder) == [f"{folder.rstrip('/')}/a.nwb.zarr"]
     assert os.listdir() == []
+    assert names_of(["https://host/x/a.nwb.zarr?token=b"], None) == ["a.nwb"]  # into the current folder
 
 
 @pytest.mark.parametrize(("source", "options", "target"), [
@@ -139,16 +140,13 @@ def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(nwb, tm
     assert skipped(zarr, back) == [True]
 
 
-def test_a_file_of_references_is_there(nwb, tmp_path, skipped):
+def test_a_file_of_references_is_there_and_a_source_that_is_gone_is_told(nwb, tmp_path, zarrio, skipped):
     target = tmp_path / "a.nwb.zarr.json"
     assert skipped("--to", "virtual", nwb, target) == [False]
     assert skipped("--to", "virtual", nwb, target) == [True]
     target.write_text("{}")
     assert main(["convert", "--skip-existing", "--overwrite", "--to", "virtual", str(nwb), str(target)]) == 0
     assert len(target.read_text()) > 100
-
-
-def test_a_source_that_is_gone_is_told(nwb, tmp_path, zarrio, skipped):
     assert skipped(nwb, tmp_path / "z.zarr") == [False]
     nwb.unlink()
     assert "the file does not exist" in zarrio("convert", "--skip-existing", nwb, tmp_path / "z.zarr", code=2).err
@@ -214,10 +212,6 @@ def test_several_sources_and_a_folder_as_with_cp(folder, zarrio, made):
     assert made("--overwrite", *sources, f"{out}/") == wanted
 
 
-def test_a_url_without_a_target_goes_into_the_current_folder():
-    assert names_of(["https://host/x/a.nwb.zarr?token=b"], None) == ["a.nwb"]
-
-
 def test_a_batch_leaves_what_is_there_and_goes_on(nwb, tmp_path, zarrio):
     other = Path(shutil.copy(nwb, tmp_path / "b.nwb"))
     assert main(["convert", str(nwb), "-o", str(tmp_path / "out")]) == 0
@@ -250,7 +244,6 @@ def test_a_pattern_has_to_match_in_one_file_of_a_batch(tmp_path, zarrio):
 
 
 def test_shards_without_an_effect_are_remarked(nwb, tmp_path, zarrio):
-    shown = zarrio("convert", nwb, tmp_path / "a.zarr", "--zarr-format", "3", "--shards", "auto").out
-    assert "no array has shards: auto is for 64 MiB and more" in shown
-    shown = zarrio("convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--set", "**: shards=auto").out
-    assert "no array has shards: auto is for 64 MiB and more" in shown
+    for name, option in (("a", ["--shards", "auto"]), ("b", ["--set", "**: shards=auto"])):
+        shown = zarrio("convert", nwb, tmp_path / f"{name}.zarr", "--zarr-format", "3", *option).out
+        assert "no array has shards: auto is for 64 MiB and more" in shown
