@@ -92,7 +92,8 @@ def documented(folder: Place) -> Place:
 
 def test_the_documentation_of_the_schema_on_request(documented):
     """Of each type, and of the groups and datasets without one, as the storage specification's tables have it."""
-    catalog = _catalog(documented)
+    with NWBZarrIO(documented) as io:
+        catalog = io.manager.namespace_catalog
     series, file = catalog.get_spec("core", "TimeSeries"), catalog.get_spec("core", "NWBFile")
     wanted = {
         "": file.doc,
@@ -105,11 +106,6 @@ def test_the_documentation_of_the_schema_on_request(documented):
     }
     assert len(set(wanted.values())) == len(wanted)
     assert {node: document(documented, f"{node}.zattrs").get("doc") for node in wanted} == wanted
-
-
-def _catalog(path: Place) -> Any:
-    with NWBZarrIO(path) as io:
-        return io.manager.namespace_catalog
 
 
 def test_it_is_off_by_default(rich):
@@ -164,16 +160,12 @@ def test_the_maxshape_of_a_builder_an_option_and_an_iterator(folder):
         assert (builder[name].maxshape, builder[name].data.maxshape) == (maxshape, maxshape), name
 
 
-def test_the_maxshape_of_the_schema(rich, tmp_path):
+def test_the_maxshape_of_the_schema_which_an_export_from_hdf5_keeps(rich, folder, tmp_path):
     """Columns of tables can grow, as in files of NWBHDF5IO."""
     samples.write_hdf5(tmp_path / "file.nwb")
     with NWBHDF5IO(str(tmp_path / "file.nwb"), "r") as one, NWBZarrIO(rich) as other:
         for path in ("units/spike_times", "units/id", "units/waveform_mean", "units/quality", "acquisition/raw/data"):
             assert other.read_builder()[path].data.maxshape == one.read_builder()[path].data.maxshape, path
-
-
-def test_the_maxshape_of_hdf5_is_kept_by_an_export(folder, tmp_path):
-    samples.write_hdf5(tmp_path / "file.nwb")
     with NWBHDF5IO(str(tmp_path / "file.nwb"), "r") as source, NWBZarrIO(folder / "file.zarr", "w") as io:
         io.export(source)
         expected = source.read_builder()["units/spike_times"].data.maxshape

@@ -72,7 +72,7 @@ def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, zarr_fo
     assert abs(sets[0] - sets[1]) <= len(read(path).trials.colnames)  # a new chunk may begin in a column
 
 
-def test_an_attribute_costs_one_document(tmp_path, zarr_format):
+def test_an_attribute_costs_one_document_and_nothing_new_no_more_than_the_consolidated_one(tmp_path, zarr_format):
     path = tmp_path / "file.zarr"
     write_builder(path, series_builders(SMALL), zarr_format=zarr_format)
     with watching(path) as watched, ZarrIO(path, "r+") as io:
@@ -81,11 +81,6 @@ def test_an_attribute_costs_one_document(tmp_path, zarr_format):
         io.write_builder(builder)
     assert {key.rpartition("/")[0] for key in watched.sets} == {"acquisition/series7", ""}
     assert len(watched.sets) <= 3 + 2  # and the two keys of the journal
-
-
-def test_nothing_new_costs_no_more_than_the_consolidated_document(tmp_path, zarr_format):
-    path = tmp_path / "file.zarr"
-    write_builder(path, series_builders(SMALL), zarr_format=zarr_format)
     with watching(path) as watched, ZarrIO(path, "r+") as io:
         io.write_builder(io.read_builder())
     assert set(watched.sets) <= {CONSOLIDATED[zarr_format]}

@@ -180,10 +180,9 @@ def test_the_tables_of_intracellular_recordings_grow(folder):
 
 @pytest.mark.parametrize("row", [["a"], [0.5], [1, 2]], ids=str)
 def test_a_row_is_not_assigned_to_the_index_of_a_ragged_column(folder, row):
-    path = folder / "file.nwb.zarr"
     nwbfile = samples.plain_nwbfile("ragged")
     nwbfile.add_unit(spike_times=[0.5, 1.5])
-    samples.write_zarr(path, nwbfile)
+    path = samples.write_zarr(folder / "file.nwb.zarr", nwbfile)
     with NWBZarrIO(path, "r+") as io:
         column = io.read().units["spike_times"]
         with pytest.raises((UsageError, ValueRefusedError), match=r"the index of a ragged column.* change both"):

@@ -146,9 +146,9 @@ def test_edits_keep_the_moment_or_are_refused(tmp_path, zarr_format):
 
 
 def test_other_units_are_a_difference(tmp_path):
-    for name, values in {"a": VALUES["durations of 10 ms"], "b": VALUES["durations of 10 ms"].astype("m8[us]")}.items():
-        write_builder(tmp_path / f"{name}.zarr", root(dataset("when", values)))
-    assert compare(tmp_path / "a.zarr", tmp_path / "b.zarr") != []
+    values = VALUES["durations of 10 ms"]
+    one, other = (root(dataset("when", each)) for each in (values, values.astype("m8[us]")))
+    assert compare(write_builder(tmp_path / "a.zarr", one), write_builder(tmp_path / "b.zarr", other)) != []
 
 
 @pytest.mark.parametrize("tree", [

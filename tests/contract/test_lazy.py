@@ -257,7 +257,7 @@ def test_the_members_are_a_dictionary_like_hdmfs(path):
         nwbfile.acquisition["many_03"] = removed
 
 
-def test_what_is_added_and_removed_in_memory(path):
+def test_what_is_added_in_memory_and_copies(path):
     nwbfile = opened(path)
     new = TimeSeries(name="new", data=[1.0], unit="V", rate=1.0)
     nwbfile.add_acquisition(new)
@@ -267,9 +267,6 @@ def test_what_is_added_and_removed_in_memory(path):
     assert nwbfile.objects[new.object_id] is new
     with pytest.raises(ValueError, match="already exists"):
         nwbfile.add_acquisition(TimeSeries(name="many_01", data=[1.0], unit="V", rate=1.0))
-
-
-def test_copies(path):
     nwbfile = opened(path)
     again = copy.copy(nwbfile)
     assert list(again.acquisition) == list(nwbfile.acquisition)

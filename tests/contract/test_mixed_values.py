@@ -179,14 +179,13 @@ def test_an_attribute_has_the_type_of_all_elements_or_comes_back_as_it_is(tmp_pa
     mix = MIXES[name]
     leaves = [] if isinstance(mix.values[0], np.ndarray) else np.array(mix.values, object).reshape(-1).tolist()
     is_json = bool(leaves) and all(type(leaf) in (int, float, bool, str, type(None)) for leaf in leaves)
-    with ZarrIO(str(tmp_path / "a.zarr"), "w", manager=get_manager(), zarr_format=zarr_format) as io:
-        tree = GroupBuilder("root", attributes={"x": mix.values})
-        if (mix.dtype is None and not is_json) or "bytes" in name:
-            with pytest.raises(ValueRefusedError, match="the attribute 'x' cannot be stored"):
-                io.write_builder(tree)
-            return
-        io.write_builder(tree)
-    found = read_builder(str(tmp_path / "a.zarr"), manager=get_manager()).attributes["x"]
+    path = str(tmp_path / "a.zarr")
+    if (mix.dtype is None and not is_json) or "bytes" in name:
+        with pytest.raises(ValueRefusedError, match="the attribute 'x' cannot be stored"):
+            write_builder(path, root(x=mix.values), manager=get_manager(), zarr_format=zarr_format)
+        return
+    write_builder(path, root(x=mix.values), manager=get_manager(), zarr_format=zarr_format)
+    found = read_builder(path, manager=get_manager()).attributes["x"]
     if mix.dtype is None:
         found = found.tolist() if isinstance(found, np.ndarray) else found
         assert str(found) == str(mix.values)
@@ -235,14 +234,12 @@ def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, za
     if mix.values[0] is None or "date" in name or "str" in name:
         pytest.skip("hdmf's iterator takes numbers")
     values = DataChunkIterator(data=list(mix.values), buffer_size=1)
-    with ZarrIO(str(tmp_path / "a.zarr"), "w", manager=get_manager(), zarr_format=zarr_format) as io:
-        tree = root(dataset("c", values, values.dtype.type))
-        if mix.dtype is None and None not in plain(mix.values):
-            with pytest.raises(ValueRefusedError, match=mix.listed):
-                io.write_builder(tree)
-            return
-        io.write_builder(tree)
-    found = read_builder(str(tmp_path / "a.zarr"), manager=get_manager())["c"].data[:]
+    path, tree = str(tmp_path / "a.zarr"), root(dataset("c", values, values.dtype.type))
+    if mix.dtype is None and None not in plain(mix.values):
+        with pytest.raises(ValueRefusedError, match=mix.listed):
+            write_builder(path, tree, zarr_format=zarr_format)
+        return
+    found = read_builder(write_builder(path, tree, zarr_format=zarr_format))["c"].data[:]
     if None in plain(mix.values):
         assert found.tolist() == [value or 0 for value in mix.values]  # hdmf leaves None out: it is the fill value
     else:
@@ -274,11 +271,6 @@ def test_what_fits_into_the_type_of_a_dataset_is_taken(tmp_path, values, dtype, 
     assert dtype in (TEXT_ROWS, "utf8") or data.dtype == np.dtype(dtype)
 
 
-def _empty_of(base: Any) -> tuple[Any, Any]:
-    """Return one element of a dataset, and the word for its type."""
-    return ([(1, "a")], base) if base == TEXT_ROWS else (np.zeros(1, base), np.dtype(base).name)
-
-
 @pytest.mark.parametrize(("given", "base", "problem"), [
     (np.array([1 + 2j]), "f8", r"float64 without loss: \(1\+2j\)"),
     (np.array([1e300]), "f4", "float32 without loss: 1e"),
@@ -298,10 +290,9 @@ def _empty_of(base: Any) -> tuple[Any, Any]:
     *((given, TEXT_ROWS, "") for given in ([(300, "a")], [(1, 5)], [(1,)])),
 ], ids=str)  # fmt: skip
 def test_what_a_dataset_does_not_hold_is_refused_on_every_way(tmp_path, given, base, problem, zarr_format):
-    path = str(tmp_path / "a.zarr")
-    first, word = _empty_of(base)
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write_builder(root(dataset("a", ZarrDataIO(first, maxshape=(None,)), word if base != "S3" else None)))
+    first, word = ([(1, "a")], base) if base == TEXT_ROWS else (np.zeros(1, base), np.dtype(base).name)
+    tree = root(dataset("a", ZarrDataIO(first, maxshape=(None,)), word if base != "S3" else None))
+    path = write_builder(str(tmp_path / "a.zarr"), tree, zarr_format=zarr_format)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["a"].data
         before = data[:].tolist()
@@ -357,17 +348,14 @@ ROWS = np.ma.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")], mask=
          "blocks", "attribute", "list in an attribute"],
 )  # fmt: skip
 def test_masked_elements_are_refused(tmp_path, make, zarr_format):
-    with ZarrIO(str(tmp_path / "a.zarr"), "w", zarr_format=zarr_format) as io:
-        with pytest.raises(ValueRefusedError, match="masked") as caught:
-            io.write_builder(make())
-        assert "filled" in caught.value.remedy
+    with pytest.raises(ValueRefusedError, match="masked") as caught:
+        write_builder(str(tmp_path / "a.zarr"), make(), zarr_format=zarr_format)
+    assert "filled" in caught.value.remedy
 
 
 def test_an_array_whose_mask_hides_nothing_is_stored(tmp_path):
     free = np.ma.array([1.0, 2.0], mask=False)
-    with ZarrIO(str(tmp_path / "a.zarr"), "w") as io:
-        io.write_builder(GroupBuilder("root", attributes={"x": free}, datasets={"a": dataset("a", free)}))
-    builder = read_builder(str(tmp_path / "a.zarr"))
+    builder = read_builder(write_builder(str(tmp_path / "a.zarr"), root(dataset("a", free), x=free)))
     assert builder["a"].data[:].tolist() == builder.attributes["x"].tolist() == [1.0, 2.0]
 
 
@@ -426,7 +414,6 @@ def test_what_hdmf_would_change_for_a_schema_is_refused(tmp_path, change, proble
     series = TimeSeries(name="x", data=[1.0, 2.0], unit="V", **times)
     file = mock_NWBFile()
     file.add_acquisition(series)
-    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "w", zarr_format=zarr_format) as io:
-        with pytest.raises(ValueRefusedError, match=problem) as caught:
-            io.write(file)
-        assert caught.value.path.startswith("/acquisition/x/")
+    with pytest.raises(ValueRefusedError, match=problem) as caught:
+        samples.write_zarr(str(tmp_path / "a.nwb.zarr"), file, zarr_format=zarr_format)
+    assert caught.value.path.startswith("/acquisition/x/")
