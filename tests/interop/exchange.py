@@ -18,6 +18,7 @@ from hdmf_zarr_backend.store.local import LocalStore
 from tests.interop import digests
 from tests.interop.digests import digest
 from tests.peers import Peer
+from tests.samples import edit_zarr, read_zarr
 
 SWITCH = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
 """What numcodecs wants before it decodes a pickle."""
@@ -137,16 +138,8 @@ def arrays_in(path: Path, zarr_format: int | None = None) -> dict[str, LazyArray
 
 def digests_of(path: Path) -> dict[str, Any]:
     store, cache = LocalStore(str(path)), ChunkCache()
-    return {
-        location: digest(ChunkReader(store, location, node.stored, cache).read())
-        for location, node in parse(store).hierarchy.walk()
-        if isinstance(node, Dataset)
-    }
-
-
-def read(path: Path) -> Any:
-    with NWBZarrIO(path) as io:
-        return io.read()
+    arrays = ((place, node) for place, node in parse(store).hierarchy.walk() if isinstance(node, Dataset))
+    return {place: digest(ChunkReader(store, place, node.stored, cache).read()) for place, node in arrays}
 
 
 def export(source: Path, target: Path) -> None:
@@ -174,9 +167,7 @@ def exports_that_differ(
 
 def check_added(peer: Peer, path: Path, folder: Path, **environment: str) -> None:
     """Add to a file that the peer has made, and let it read what was added and what was there."""
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
+    with edit_zarr(path) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
-        io.write(nwbfile)
     assert ask(peer, _READ_ADDED, [path], folder, **environment) == [[1.0, 2.0], "trace"]
-    assert read(path).trials["timeseries"][0][0].timeseries.name == "trace"
+    assert read_zarr(path).trials["timeseries"][0][0].timeseries.name == "trace"

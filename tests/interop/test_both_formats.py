@@ -88,8 +88,7 @@ def copied(files: dict[str, Path], tmp_path: Path) -> Path:
 
 
 def added(path: Path, **options: Any) -> list[float]:
-    with NWBZarrIO(path, **options) as io:
-        return list(io.read().scratch["by_the_peer"].data[:])
+    return list(samples.read_zarr(path, **options).scratch["by_the_peer"].data[:])
 
 
 def test_013_changes_one(copied, peer013, peer014, tmp_path):

@@ -18,7 +18,8 @@ from tests.interop.exchange import arrays_in
 from tests.interop.test_matrix import GAPS, NO_JSON, ask_zarrita, is_odd_for_zarrita, write_matrix_file
 from tests.javascript import run_node
 from tests.options import arguments
-from tests.trees import read_builder
+from tests.places import stored_files
+from tests.trees import edit_builder, read_builder, write_builder
 
 pytestmark = pytest.mark.peer
 
@@ -90,17 +91,13 @@ def test_what_is_no_strict_json_is_noticed(written, tmp_path, zarr_format, own, 
 
 
 def written_odd(path: Path, **options: Any) -> Path:
-    with ZarrIO(path, "w", **arguments(**options)) as io:
-        io.write_builder(odd_tree())
-    return path
+    return write_builder(path, odd_tree(), **arguments(**options))
 
 
 def add_more(path: Path) -> None:
-    with ZarrIO(path, "r+", write_options=WriteOptions(strict_json=True)) as io:
-        root = io.read_builder()
+    with edit_builder(path, write_options=WriteOptions(strict_json=True)) as root:
         root["fill inf"].data.append(np.array([3.0]))
         root.set_dataset(DatasetBuilder("more", np.arange(3.0), attributes={"offset": float("nan")}))
-        io.write_builder(root)
 
 
 def test_what_changes_a_strict_file_keeps_it_strict(tmp_path, zarr_format):
@@ -110,23 +107,22 @@ def test_what_changes_a_strict_file_keeps_it_strict(tmp_path, zarr_format):
         add_nczarr(path, write_options=WriteOptions(strict_json=True))
     consolidate(path)
     assert not_parsed(path, tmp_path / "js") == set()
-    with ZarrIO(path, "r") as io:
-        root = io.read_builder()
-        assert np.isnan(root["more"].attributes["offset"])
-        assert root["fill inf"].attributes["conversion"] == np.inf
-        assert root["fill inf"].data[:].tolist() == [0, 1, 2, 3]
+    root = read_builder(path)
+    assert np.isnan(root["more"].attributes["offset"])
+    assert root["fill inf"].attributes["conversion"] == np.inf
+    assert root["fill inf"].data[:].tolist() == [0, 1, 2, 3]
 
 
 def test_a_file_with_tokens_does_not_become_strict_by_the_way(tmp_path):
     """One error before anything is changed; an export makes it strict."""
     path = written_odd(tmp_path / "odd.zarr")
-    before = {location: location.read_bytes() for location in path.rglob("*") if location.is_file()}
+    before = stored_files(path)
     with pytest.warns(DroppedChangesWarning), pytest.raises(UsageError, match="not strict JSON") as caught:
         add_more(path)
     assert (caught.value.store, caught.value.path) == (str(path), "/attributes")
     with pytest.raises(UsageError, match="not strict JSON"):
         add_nczarr(path, write_options=WriteOptions(strict_json=True))
-    assert {location: location.read_bytes() for location in path.rglob("*") if location.is_file()} == before
+    assert stored_files(path) == before
     strict = tmp_path / "strict.zarr"
     with ZarrIO(path, "r") as io, ZarrIO(strict, "w", write_options=WriteOptions(strict_json=True)) as out:
         out.export(io)

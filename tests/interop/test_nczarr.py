@@ -11,7 +11,7 @@ import pytest
 from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert, dry_run
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.encoding import nczarr
@@ -72,13 +72,12 @@ def netcdf(path: Path, mode: str = "nczarr,file") -> dict[str, Any]:
 
 
 def assert_equal_values(reported: dict[str, Any], path: Path) -> None:
-    with ZarrIO(path, "r") as io:
-        root = io.read_builder()
-        for name, array in reported["arrays"].items():
-            expected = np.asarray(root[name.strip("/")].data)
-            result = np.array(array["values"], array["dtype"])
-            np.testing.assert_array_equal(result, expected.reshape(-1), err_msg=name)
-            assert result.dtype.newbyteorder("=") == expected.dtype.newbyteorder("="), name
+    builder = read_builder(path)
+    for name, array in reported["arrays"].items():
+        expected = np.asarray(builder[name.strip("/")].data)
+        result = np.array(array["values"], array["dtype"])
+        np.testing.assert_array_equal(result, expected.reshape(-1), err_msg=name)
+        assert result.dtype.newbyteorder("=") == expected.dtype.newbyteorder("="), name
 
 
 @pytest.fixture(scope="module")
@@ -227,21 +226,18 @@ def test_an_iterator_has_its_length(tmp_path):
     nwbfile = samples.plain_nwbfile()
     data = DataChunkIterator((np.arange(3) for _ in range(7)), dtype=np.dtype("i8"))
     nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
-    samples.write_zarr(tmp_path / "a.zarr", nwbfile, write_options=NCZARR)
-    reported = netcdf(tmp_path / "a.zarr")
+    path = samples.write_zarr(tmp_path / "a.zarr", nwbfile, write_options=NCZARR)
+    reported = netcdf(path)
     assert reported["arrays"]["/acquisition/grows/data"]["shape"] == [7, 3]
-    assert reported["arrays"].keys() == numbers_of(tmp_path / "a.zarr")
+    assert reported["arrays"].keys() == numbers_of(path)
 
 
 def test_an_append_keeps_it_true(tmp_path):
     path = samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile(), write_options=NCZARR)
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(path) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5), unit="V", rate=1.0))
-        nwbfile.create_processing_module("added", "a module").add(
-            TimeSeries(name="inside", data=np.arange(4.0), unit="V", rate=1.0)
-        )
-        io.write(nwbfile)
+        inside = TimeSeries(name="inside", data=np.arange(4.0), unit="V", rate=1.0)
+        nwbfile.create_processing_module("added", "a module").add(inside)
     reported = netcdf(path)
     assert reported["arrays"].keys() == numbers_of(path)
     assert {"/acquisition/new/data", "/processing/added/inside/data"} <= reported["arrays"].keys()

@@ -36,13 +36,12 @@ def write(path: Path, order: tuple[int, ...]) -> Path:
 
 
 def check(path: Path, expected: dict[str, Any] = VALUES) -> None:
-    with ZarrIO(path, "r") as io:
-        root = io.read_builder()
-        for name, values in expected.items():
-            data = root[name].data
-            np.testing.assert_array_equal(data[...], values)
-            np.testing.assert_array_equal(data[1:4, 2], values[1:4, 2])
-            np.testing.assert_array_equal(data[:, ::2, 1], values[:, ::2, 1])
+    root = trees.read_builder(path)
+    for name, values in expected.items():
+        data = root[name].data
+        np.testing.assert_array_equal(data[...], values)
+        np.testing.assert_array_equal(data[1:4, 2], values[1:4, 2])
+        np.testing.assert_array_equal(data[:, ::2, 1], values[:, ::2, 1])
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -86,8 +85,7 @@ def test_converted_and_exported(tmp_path, zarr_format):
 def test_changed_and_longer(tmp_path):
     path = write(tmp_path / "a.zarr", (1, 2, 0))
     expected = dict(VALUES)
-    with ZarrIO(path, "r+") as io:
-        root = io.read_builder()
+    with trees.edit_builder(path) as root:
         for name in ("numbers", "shards"):
             data = root[name].data
             data[1:3, 2] = -7
@@ -99,7 +97,6 @@ def test_changed_and_longer(tmp_path):
         expected["texts"] = TEXTS.copy()
         expected["texts"][0, 0, 0] = "new"
         root.set_dataset(trees.dataset("new", np.arange(3)))
-        io.write_builder(root)
     check(path, expected)
     group = zarr.open_group(path, mode="r")
     for name, values in expected.items():

@@ -28,7 +28,6 @@ from tests.interop.exchange import (
     export,
     exports_that_differ,
     failures,
-    read,
     used,
 )
 from tests.interop.test_nczarr import assert_equal_values, netcdf, numbers_of
@@ -93,7 +92,7 @@ def test_we_read_every_file_that_013_makes(theirs):
     assert "NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE" not in os.environ
     assert [path for path in theirs.values() if '"pickle"' in (path / ".zmetadata").read_text()]
     for path in theirs.values():
-        assert read(path).identifier is not None
+        assert samples.read_zarr(path).identifier is not None
 
 
 def test_we_read_the_containers_that_013_reads(sources, theirs, peer013, tmp_path):
@@ -116,7 +115,7 @@ def test_a_file_of_013_is_replaced(theirs, tmp_path):
     path = tmp_path / "file.nwb.zarr"
     shutil.copytree(theirs["rich_without_positions"], path)
     samples.write_zarr(path, samples.plain_nwbfile("new"))
-    assert read(path).identifier == "new"
+    assert samples.read_zarr(path).identifier == "new"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.nwb.zarr"]
 
 

@@ -30,7 +30,6 @@ from tests.interop.exchange import (
     export,
     exports_that_differ,
     failures,
-    read,
     used,
 )
 from tests.peers import Peer
@@ -272,5 +271,5 @@ with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r+") as io:
 print(json.dumps(True))
 """
     assert ask(peer014, script, [path], tmp_path) is True
-    assert read(path).acquisition["new"].data[:].tolist() == [1.0, 2.0]
+    assert samples.read_zarr(path).acquisition["new"].data[:].tolist() == [1.0, 2.0]
     assert {difference.path.split("/")[2] for difference in compare(before, path)} == {"new"}

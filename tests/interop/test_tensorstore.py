@@ -153,8 +153,7 @@ def test_stores_that_it_reads(tmp_path, web, s3, monkeypatch):
         ("s3", bucket, bucket, s3.options),
     ):
         write_builder(target, small(), storage_options=options)
-        with ZarrIO(source, "r", storage_options=options) as io:
-            spec = tensorstore_spec(io.read_builder()["g/a"].data)
+        spec = tensorstore_spec(read_builder(source, storage_options=options)["g/a"].data)
         assert spec["kvstore"]["driver"] == driver
         assert s3.options["secret"] not in json.dumps(spec)
         np.testing.assert_array_equal(open_spec(spec).read().result(), np.arange(5.0))
@@ -176,9 +175,9 @@ def test_urls(location, options, expected):
 
 
 def test_a_store_in_memory_has_no_spec():
-    memory = write_builder({}, small())
-    with ZarrIO(memory, "r") as io, pytest.raises(UsageError, match="cannot access this store"):
-        tensorstore_spec(io.read_builder()["g/a"].data)
+    data = read_builder(write_builder({}, small()))["g/a"].data
+    with pytest.raises(UsageError, match="cannot access this store"):
+        tensorstore_spec(data)
 
 
 # ---- chunks --------------------------------------------------------------------------------------------------------
@@ -220,9 +219,8 @@ def made_by_tensorstore(path: Path, **metadata: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["<i2", ">f8", "|b1"])
 def test_arrays_of_tensorstore_are_read(tmp_path, compressor, order, dtype):
     values = (np.arange(70) % 13).reshape(10, 7).astype(dtype)
-    store = made_by_tensorstore(
-        tmp_path / "a.zarr", shape=[10, 7], chunks=[4, 3], dtype=dtype, compressor=compressor, order=order
-    )
+    form = {"shape": [10, 7], "chunks": [4, 3], "dtype": dtype, "compressor": compressor, "order": order}
+    store = made_by_tensorstore(tmp_path / "a.zarr", **form)
     store.write(values).result()
     np.testing.assert_array_equal(arrays_in(tmp_path / "a.zarr")["a"][()], values)
 

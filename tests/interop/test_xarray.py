@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.build import ReferenceBuilder
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
 from hdmf_zarr_backend import convert as convert_file
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, UsageError
 from hdmf_zarr_backend.interop import to_dask, to_datatree, to_xarray
-from tests.samples import write_hdf5
-from tests.trees import read_builder, write_builder
+from tests.documents import forget_consolidated
+from tests.samples import write_hdf5, write_zarr
+from tests.trees import dataset, group, read_builder, root, write_builder
 from tests.zarrs import needs_zarr_3
 
 pynwb = pytest.importorskip("pynwb")
@@ -24,23 +25,15 @@ xarray = pytest.importorskip("xarray")
 
 @pytest.fixture(params=[2, 3], ids=["format2", "format3"])
 def path(request, tmp_path):
-    target = GroupBuilder("target")
-    data = ZarrDataIO(np.arange(200, dtype="i2").reshape(50, 4), chunks=(20, 4))
+    target, data = group("target"), ZarrDataIO(np.arange(200, dtype="i2").reshape(50, 4), chunks=(20, 4))
     attributes = {"unit": "V", "gain": np.float32(0.5), "where": ReferenceBuilder(target), "n": np.array([1, 2], "u1")}
-    datasets = {
-        "a": DatasetBuilder("a", data, attributes=attributes, dimension_labels=("time", "channel")),
-        "text": DatasetBuilder("text", ["x", "y"]),
-        "rows": DatasetBuilder("rows", np.zeros(3, [("p", "i4"), ("q", "f8")])),
-    }
-    write_builder(
-        tmp_path / "a.zarr",
-        GroupBuilder("root", groups={"target": target}, datasets=datasets),
-        zarr_format=request.param,
-    )
-    return tmp_path / "a.zarr"
+    a = dataset("a", data, attributes=attributes, dimension_labels=("time", "channel"))
+    rows = dataset("rows", np.zeros(3, [("p", "i4"), ("q", "f8")]))
+    tree = root(target, a, dataset("text", ["x", "y"]), rows)
+    return write_builder(tmp_path / "a.zarr", tree, zarr_format=request.param)
 
 
-def test_a_dataset_as_a_dask_array(path):
+def test_datasets_as_dask_arrays(path):
     data = read_builder(path)["a"].data
     array = data.to_dask()
     assert (array.shape, array.dtype, array.chunksize) == ((50, 4), np.dtype("i2"), (20, 4))
@@ -48,6 +41,9 @@ def test_a_dataset_as_a_dask_array(path):
     assert sent[10:30, 1].sum().compute(scheduler="synchronous") == data[10:30, 1].sum()
     np.testing.assert_array_equal(array.compute(scheduler="threads"), data[()])
     assert data.to_dask(chunks=(40, 4)).chunksize == (40, 4)
+    root = read_builder(path)
+    assert root["text"].data.to_dask().compute(scheduler="synchronous").tolist() == ["x", "y"]
+    np.testing.assert_array_equal(root["rows"].data.to_dask().compute(scheduler="synchronous"), root["rows"].data[()])
 
 
 def test_only_the_blocks_that_are_needed_are_read(path):
@@ -58,12 +54,6 @@ def test_only_the_blocks_that_are_needed_are_read(path):
     assert array[:20].compute(scheduler="synchronous")[19].tolist() == [76, 77, 78, 79]
     with pytest.raises(ChunkError):
         array.compute(scheduler="synchronous")
-
-
-def test_text_and_rows_as_dask_arrays(path):
-    root = read_builder(path)
-    assert root["text"].data.to_dask().compute(scheduler="synchronous").tolist() == ["x", "y"]
-    np.testing.assert_array_equal(root["rows"].data.to_dask().compute(scheduler="synchronous"), root["rows"].data[()])
 
 
 def test_a_dataset_as_an_xarray(path):
@@ -77,26 +67,19 @@ def test_a_dataset_as_an_xarray(path):
     assert array.attrs["n"].tolist() == [1, 2]
     assert not {name for name in array.attrs if name.startswith(("_", "zarr_"))}
     np.testing.assert_array_equal(array.isel(time=slice(3, 25)).mean("channel").values, data[3:25].mean(axis=1))
+    assert read_builder(path)["text"].data.to_xarray().dims == ("text_dim_0",)
+    assert to_datatree(path)["text"].dims == ("text_dim_0",)
 
 
 def test_axes_keep_their_names_beside_one_without():
-    store: dict[str, bytes] = {}
-    with ZarrIO(store, "w", zarr_format=3) as io:
-        data = DatasetBuilder("a", np.zeros((2, 3)), dimension_labels=("time", "channel"))
-        io.write_builder(GroupBuilder("root", datasets={"a": data}))
+    data = dataset("a", np.zeros((2, 3)), dimension_labels=("time", "channel"))
+    store = write_builder({}, root(data), zarr_format=3)
     document = json.loads(store["a/zarr.json"])
     document["dimension_names"][1] = None
     del document["attributes"]["_ARRAY_DIMENSIONS"]  # as other programs write it
     store["a/zarr.json"] = json.dumps(document).encode()
-    root = json.loads(store["zarr.json"])
-    del root["consolidated_metadata"]
-    store["zarr.json"] = json.dumps(root).encode()
+    forget_consolidated(store)
     assert read_builder(store)["a"].data.to_xarray().dims == ("time", "a_dim_1")
-
-
-def test_axes_without_a_label_are_named_after_the_dataset(path):
-    assert read_builder(path)["text"].data.to_xarray().dims == ("text_dim_0",)
-    assert to_datatree(path)["text"].dims == ("text_dim_0",)
 
 
 def test_the_columns_of_a_table_share_the_axis_of_its_rows(tmp_path):
@@ -105,9 +88,7 @@ def test_the_columns_of_a_table_share_the_axis_of_its_rows(tmp_path):
     for start in (1.0, 2.0, 3.0):
         nwbfile.add_trial(start_time=start, stop_time=start + 1, a_label="b")
         nwbfile.add_unit(spike_times=[start] * 3, waveform_mean=[1.0, 2.0])
-    with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="w") as io:
-        io.write(nwbfile)
-    tree = to_datatree(tmp_path / "a.nwb.zarr")
+    tree = to_datatree(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
     trials, units = tree["intervals/trials"].to_dataset(), tree["units"].to_dataset()
     assert {variable.dims for variable in trials.values()} == {("num_rows",)}
     assert trials.where(trials["start_time"] > 1, drop=True)["stop_time"].values.tolist() == [3.0, 4.0]
@@ -163,10 +144,7 @@ def session(request, tmp_path):
     nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[lfp])
     for unit in range(3):
         nwbfile.add_unit(spike_times=np.arange(4.0 + unit))
-    path = tmp_path / "session.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format=request.param) as io:
-        io.write(nwbfile)
-    return path
+    return write_zarr(tmp_path / "session.nwb.zarr", nwbfile, zarr_format=request.param)
 
 
 def _data(io, name="lfp"):
@@ -248,8 +226,7 @@ def test_all_series_are_selected_whatever_times_one_has(times, inside):
     nwbfile = _nwbfile()
     nwbfile.add_acquisition(_series("odd", np.arange(float(len(times))), timestamps=np.array(times)))
     nwbfile.add_acquisition(_series("even", np.arange(40.0), rate=10.0))
-    with NWBZarrIO(store, "w") as io:
-        io.write(nwbfile)
+    write_zarr(store, nwbfile)
     tree = to_datatree(store)
     part = tree.sel(time=slice(1, 2))
     assert part["acquisition/even/data"].values.tolist() == list(range(10, 21))
@@ -277,8 +254,7 @@ def test_linked_data_have_the_unit_of_their_target():
     nwbfile, own = _nwbfile(), _series("own", np.arange(10.0), rate=1.0, conversion=0.5)
     nwbfile.add_acquisition(own)
     nwbfile.add_acquisition(pynwb.TimeSeries(name="linked", data=own, unit="ignored", rate=2.0))
-    with NWBZarrIO(store, "w") as io:
-        io.write(nwbfile)
+    write_zarr(store, nwbfile)
     data = to_datatree(store, scaled=True)["acquisition/linked/data"]
     assert (data.attrs["unit"], data[9].item(), data.time[9].item()) == ("V", 4.5, 4.5)
 
@@ -301,8 +277,7 @@ def test_a_long_series_costs_no_memory():
     nwbfile = _nwbfile()
     data = ZarrDataIO(np.zeros(3 * 10**6, "i1"), chunks=(10**6,))
     nwbfile.add_acquisition(_series("long", data, rate=30_000.0))
-    with NWBZarrIO(store, "w") as io:
-        io.write(nwbfile)
+    write_zarr(store, nwbfile)
     for key in ("acquisition/long/data/.zarray", ".zmetadata"):
         store[key] = store[key].replace(b"3000000", b"3000000000")
     part = to_datatree(store)["acquisition/long"].sel(time=slice(50_000, 50_001))
