@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import partial
 from typing import Any
 
 import numcodecs
@@ -13,7 +14,7 @@ import zarr
 from hdmf.build import ReferenceBuilder
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, repair, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ConflictError, FormatsDifferWarning, ReadOnlyStoreError, UsageError
@@ -96,15 +97,11 @@ def test_objects_that_only_format_3_lists_are_not_dropped(small):
         assert missing <= {each.path for each in left if each.kind == "document-missing"}
         with pytest.raises(ConflictError, match=f"only Zarr format 3 has: /{name}"):
             consolidate(Keys(files))
-        for change in (
-            lambda: ZarrIO(Keys(files), "r+"),
-            *(
-                lambda options=options: upgrade(Keys(files), **options)
-                for options in ({}, {"keep": True}, {"drop": 2}, {"drop": 3})
-            ),
-        ):
+        with pytest.raises(ConflictError, match=f"only Zarr format 3 has: /{name}"):
+            ZarrIO(Keys(files), "r+")
+        for options in ({}, {"keep": True}, {"drop": 2}, {"drop": 3}):
             with pytest.raises(ConflictError, match=f"only Zarr format 3 has: /{name}"):
-                change()
+                upgrade(Keys(files), **options)
         assert files == before
         whole = {**files, **lost}
         repair(Keys(whole))
@@ -161,14 +158,12 @@ def test_a_new_file_in_a_folder_a_zip_file_and_a_bucket(s3, tmp_path):
         report = verify(location, storage_options=options)
         assert report.problems == []
         assert {remark.kind for remark in report.remarks} <= {"unchecked", "no-schema"}
-    with NWBZarrIO(url, "r+", storage_options=s3.options) as io:
-        changed = io.read()
+    with samples.edit_zarr(url, storage_options=s3.options) as changed:
         changed.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="V", rate=1.0))
-        io.write(changed)
     assert verify(url, storage_options=s3.options).problems == []
     for number in (2, 3):
-        with NWBZarrIO(url, storage_options=s3.options, zarr_format=number) as io:
-            assert io.read().acquisition["new"].data[4] == 4.0
+        read = samples.read_zarr(url, storage_options=s3.options, zarr_format=number)
+        assert read.acquisition["new"].data[4] == 4.0
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -204,16 +199,11 @@ def test_what_format_2_lacks_is_refused(tmp_path):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     with pytest.raises(UsageError, match="nor a file of both formats has shards"):
         convert(source, tmp_path / "a.nwb.zarr", zarr_format="both", shards="auto")
-    sharded = samples.plain_nwbfile()
-    data = ZarrDataIO(np.arange(100), chunks=(10,), shards=(50,))
-    sharded.add_acquisition(TimeSeries(name="sharded", data=data, unit="V", rate=1.0))
-    with pytest.raises(UsageError, match=r"nor a file of both formats has shards.*/acquisition/sharded/data"):
-        samples.write_zarr(tmp_path / "b.nwb.zarr", sharded, zarr_format="both")
     with pytest.raises(UsageError, match="one Zarr format"):
         convert(source, tmp_path / "a.nwb.zarr.json", zarr_format="both", to="virtual")
     options = WriteOptions(consolidate_metadata=False)
     with pytest.raises(UsageError, match="consolidated"):
-        samples.write_zarr(tmp_path / "b.nwb.zarr", sharded, zarr_format="both", write_options=options)
+        trees.write_builder(tmp_path / "b.zarr", trees.root(), zarr_format="both", write_options=options)
     assert {path.name for path in tmp_path.iterdir()} == {"a.nwb"}
 
 
@@ -234,10 +224,8 @@ def test_a_file_of_one_format_stays_one_unless_it_is_upgraded(tmp_path):
 
 # ---- changes --------------------------------------------------------------------------------------------------------
 def append_series(files: Files) -> None:
-    with NWBZarrIO(Keys(files), "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(Keys(files)) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="V", rate=1.0))
-        io.write(nwbfile)
 
 
 def append_rows(files: Files, count: int = 1) -> None:
@@ -303,9 +291,8 @@ def test_repair_does_not_spread_a_damaged_chunk_to_the_other_format(small, is_cu
 
 
 def test_a_file_of_both_formats_without_the_root_of_format_3(tmp_path):
-    path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w", zarr_format="both") as io:
-        io.write_builder(trees.root(trees.group("inner", trees.dataset("x", [1, 2])), trees.dataset("texts", ["a"])))
+    tree = trees.root(trees.group("inner", trees.dataset("x", [1, 2])), trees.dataset("texts", ["a"]))
+    path = trees.write_builder(tmp_path / "a.zarr", tree, zarr_format="both")
     (path / "zarr.json").unlink()
     report = verify(path)
     assert report.is_sound
@@ -384,13 +371,9 @@ def test_a_writer_of_format_3(small):
     assert [(each.kind, each.is_repairable) for each in verify(Keys(files)).problems] == [("formats-differ", False)]
     before = dict(files)
     assert [problem.kind for problem in repair(Keys(files)).left] == ["formats-differ"]
-    for change in (
-        lambda: ZarrIO(Keys(files), "r+"),
-        lambda: consolidate(Keys(files)),
-        lambda: upgrade(Keys(files), keep=True),
-    ):
+    for change in (partial(ZarrIO, mode="r+"), consolidate, partial(upgrade, keep=True)):
         with pytest.raises(ConflictError, match="--drop 2"), warnings.catch_warnings(action="ignore"):
-            change()
+            change(Keys(files))
     assert files == before
     with pytest.warns(FormatsDifferWarning):
         upgrade(Keys(files), drop=2)
@@ -534,10 +517,7 @@ def test_values_that_were_replaced_in_one_format_are_found(keys):
     assert verify(Keys(dict(files)), "links").problems == [], "chunks are compared at the level of chunks"
     kept = dict(files)
     upgrade(Keys(kept), drop=2)
-    assert {key: kept.get(key) for key in (*OF_2, *OF_3)} == {
-        **dict.fromkeys(OF_2),
-        **{key: files[key] for key in OF_3},
-    }
+    assert {key: kept.get(key) for key in (*OF_2, *OF_3)} == dict.fromkeys(OF_2) | {key: files[key] for key in OF_3}
     assert repair(Keys(files)).done == ["made Zarr format 3 like format 2"]
     assert_alike(files)
     assert all(files[key] == other[key] for key in keys if key in OF_2), "format 2 counts"

@@ -16,6 +16,7 @@ from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, errors
 from hdmf_zarr_backend.errors import ZarrBackendError, at
+from tests.samples import write_zarr
 
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
 
@@ -28,7 +29,7 @@ def test_all_errors_are_listed_and_drawn():
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_the_message_has_all_parts(cls):
+def test_the_message_has_all_parts_also_from_another_process(cls):
     error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.", remedy_cli="Use --mend.")
     assert str(error) == "/a.zarr: it is broken (/g/x). Mend it."
     assert error.cli_text() == "/a.zarr: it is broken (/g/x). Use --mend."
@@ -38,6 +39,11 @@ def test_the_message_has_all_parts(cls):
     assert str(cls("it is broken")) == f"it is broken{advice}"
     assert str(cls("it is broken", path="")) == f"it is broken (/){advice}"
     assert isinstance(error, ZarrBackendError)
+    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(other) is cls
+        assert str(other) == str(error)
+        assert (other.store, other.path) == ("/a.zarr", "/g/x")
+        assert (other.remedy, other.remedy_cli) == ("Mend it.", "Use --mend.")
 
 
 @pytest.mark.parametrize(
@@ -69,15 +75,13 @@ def write_given(path):
 
 
 def export_linked(path):
-    with NWBZarrIO(path, "w") as io:
-        io.write(mock_NWBFile())
+    write_zarr(path, mock_NWBFile())
     with NWBZarrIO(path) as source, NWBZarrIO(f"{path}.copy", "w") as io:
         io.export(source, write_args={"link_data": True})
 
 
 def drop_changes(path):
-    with NWBZarrIO(path, "w") as io:
-        io.write(mock_NWBFile(acquisition=[mock_TimeSeries(name="raw")]))
+    write_zarr(path, mock_NWBFile(acquisition=[mock_TimeSeries(name="raw")]))
     with suppress(KeyError), NWBZarrIO(path, "r+") as io:
         io.read().acquisition["raw"].data.append(1.0)
         raise KeyError
@@ -90,17 +94,6 @@ def test_a_warning_is_shown_at_the_line_of_the_user(tmp_path, act):
     with pytest.warns(UserWarning) as caught:
         act(tmp_path / "a.nwb.zarr")
     assert [each.filename for each in caught] == [__file__]
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_an_error_comes_complete_from_another_process(cls):
-    error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.", remedy_cli="Use --mend.")
-    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
-        assert type(other) is cls
-        assert str(other) == str(error)
-        assert (other.store, other.path, other.remedy, other.remedy_cli) == (
-            "/a.zarr", "/g/x", "Mend it.", "Use --mend.",
-        )  # fmt: skip
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import zarr
-from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.build import GroupBuilder
 from pynwb import NWBHDF5IO
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, convert
@@ -21,8 +21,8 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests.places import stored_files
-from tests.samples import plain_nwbfile
-from tests.trees import read_builder, write_builder
+from tests.samples import edit_zarr, plain_nwbfile, read_zarr
+from tests.trees import dataset, read_builder, root, write_builder
 from tests.watching import Interrupted
 
 
@@ -37,14 +37,12 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def add_trial(path: Path) -> None:
-    with NWBZarrIO(path, "r+", load_namespaces=False) as io:
-        nwbfile = io.read()
+    with edit_zarr(path, load_namespaces=False) as nwbfile:
         nwbfile.add_trial(0.0, 1.0)
-        io.write(nwbfile)
 
 
 def builder(value: int) -> GroupBuilder:
-    return GroupBuilder("root", datasets={"x": DatasetBuilder("x", np.array([value]))})
+    return root(dataset("x", np.array([value])))
 
 
 def value_in(path: Path) -> int:
@@ -107,8 +105,7 @@ def test_an_empty_folder_or_a_link_to_one_may_be_the_target(work: Path) -> None:
     for name, options in (("a.zarr", {}), ("b.zarr", {"zarr_format": 3}), ("link.zarr", {})):
         Path(name).mkdir(exist_ok=True)
         convert("session.nwb", name, **options)  # type: ignore[arg-type]
-        with NWBZarrIO(name, "r", load_namespaces=False) as io:
-            assert io.read().identifier
+        assert read_zarr(name, load_namespaces=False).identifier
     assert sorted(os.listdir()) == ["a.zarr", "b.zarr", "disk", "link.zarr", "session.nwb"]
     assert Path("link.zarr").is_symlink()
     assert Path("disk/.zgroup").exists()
@@ -146,8 +143,7 @@ def test_a_second_conversion_keeps_what_was_appended(work: Path, capsys: pytest.
     assert main([*command, "--skip-existing"]) == 0
     assert stored_files(work) == before
     assert main([*command, "--overwrite"]) == 0
-    with NWBZarrIO("session.nwb.zarr", "r", load_namespaces=False) as io:
-        assert io.read().trials is None
+    assert read_zarr("session.nwb.zarr", load_namespaces=False).trials is None
 
 
 def test_a_page_and_a_model_refuse_an_existing_target(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,8 +175,7 @@ def test_mode_w_is_the_consent(work: Path) -> None:
     for _ in range(2):
         with NWBHDF5IO("session.nwb", "r", load_namespaces=False) as source, NWBZarrIO("a.zarr", "w") as io:
             io.export(source)
-    with NWBZarrIO("a.zarr", "r", load_namespaces=False) as io:
-        assert io.read().trials is None
+    assert read_zarr("a.zarr", load_namespaces=False).trials is None
 
 
 # ---- symbolic links -------------------------------------------------------------------------------------------------
@@ -275,9 +270,7 @@ def test_links_to_other_files_are_relative_to_the_name_that_is_given(tmp_path: P
     write_w(tmp_path / "disk" / "a.zarr", 1)
     link = tmp_path / "names" / "a.zarr"
     link.symlink_to(tmp_path / "disk" / "a.zarr")
-    with ZarrIO(tmp_path / "names" / "b.zarr", "r") as other, ZarrIO(link, "w") as io:
-        root = other.read_builder()
-        io.write_builder(GroupBuilder("root", datasets={"y": DatasetBuilder("y", root["x"].data)}))
+    write_builder(link, root(dataset("y", read_builder(tmp_path / "names" / "b.zarr")["x"].data)))
     assert read_builder(link)["y"].builder.data[0] == 5
 
 

@@ -23,7 +23,8 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
-from tests.trees import dataset, group, read_builder, root, write_builder
+from tests.places import keys_of
+from tests.trees import dataset, edit_builder, group, read_builder, root, write_builder
 from tests.zarrs import needs_zarr_3
 
 FORMATS = [2, 3]
@@ -36,11 +37,6 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 
 # ---- which format ---------------------------------------------------------------------------------------------------
-def test_format_2_is_the_default(tmp_path):
-    with ZarrIO(write_builder(tmp_path / "a.zarr", root())) as io:
-        assert io.zarr_format == 2
-
-
 @pytest.mark.parametrize("number", FORMATS)
 @pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
 def test_the_format_of_a_file_is_known(rich, number, mode):
@@ -55,21 +51,12 @@ def test_a_file_keeps_its_format(rich, number, other, mode, tmp_path):
     path = shutil.copytree(rich[number], tmp_path / "file.nwb.zarr")
     with pytest.raises(UsageError, match=f"format {number}"):
         NWBZarrIO(path, mode, zarr_format=other)
-    with NWBZarrIO(path, mode, zarr_format=number) as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(path, mode, zarr_format=number) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
-        io.write(nwbfile)
     assert is_fresh(path)
-    with NWBZarrIO(path) as io:
-        assert io.read().acquisition["new"].data[:].tolist() == [1.0, 2.0]
+    assert samples.read_zarr(path).acquisition["new"].data[:].tolist() == [1.0, 2.0]
     assert (path / "zarr.json").exists() == (number == 3)
     assert (path / ".zgroup").exists() == (number == 2)
-
-
-def test_mode_a_makes_the_file_in_the_format_that_is_wanted(tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "a", zarr_format=3) as io:
-        io.write_builder(root(dataset("d", [1, 2])))
-    assert read_builder(tmp_path / "a.zarr")["d"].data[:].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("number", [1, 4, "3"])
@@ -89,8 +76,7 @@ def test_the_environment_names_the_format_of_new_files(tmp_path, monkeypatch, va
     monkeypatch.setenv(VARIABLE, value)
     expected = {"2": 2, "3": 3, "both": "both", "": 2}[value]
     write_builder(tmp_path / "new.zarr", root(dataset("d", np.arange(3))))
-    with NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as io:
-        io.write(samples.plain_nwbfile())
+    samples.write_zarr(tmp_path / "b.nwb.zarr", samples.plain_nwbfile())
     convert(hdf5, tmp_path / "c.nwb.zarr")
     convert(tmp_path / "c.nwb.zarr", tmp_path / "d.nwb.zarr")
     assert dry_run(hdf5).zarr_format == dry_run(samples.plain_nwbfile()).zarr_format == expected
@@ -125,9 +111,8 @@ def test_shards_without_a_format_make_format_3(tmp_path, monkeypatch, shards, va
     with h5py.File(hdf5, "w") as file:
         file.create_dataset("d", data=data, chunks=(10,))
     convert(hdf5, tmp_path / "b.zarr", shards=shards)
-    convert(
-        write_builder(tmp_path / "2.zarr", root(dataset("d", data)), zarr_format=2), tmp_path / "c.zarr", shards=shards
-    )
+    plain = write_builder(tmp_path / "2.zarr", root(dataset("d", data)), zarr_format=2)
+    convert(plain, tmp_path / "c.zarr", shards=shards)
     text = "auto" if shards == "auto" else "50"
     assert main(["convert", str(hdf5), str(tmp_path / "d.zarr"), "--shards", text]) == 0
     assert dry_run(hdf5, shards=shards).zarr_format == 3
@@ -140,40 +125,23 @@ def test_shards_without_a_format_make_format_3(tmp_path, monkeypatch, shards, va
 
 @pytest.mark.parametrize("number", [2, "both"])
 def test_shards_in_a_format_that_is_named_are_refused(tmp_path, number):
-    data = ZarrDataIO(np.arange(100), chunks=(10,), shards=(50,))
-    with pytest.raises(UsageError, match="neither Zarr format 2 nor a file of both formats has shards"):
-        write_builder(tmp_path / "a.zarr", root(dataset("d", data)), zarr_format=number)
+    sharded = dataset("d", ZarrDataIO(np.arange(100), chunks=(10,), shards=(50,)))
+    refused = r"neither Zarr format 2 nor a file of both formats has shards.*\(/d\)"
+    with pytest.raises(UsageError, match=refused):
+        write_builder(tmp_path / "a.zarr", root(sharded), zarr_format=number)
     assert list(tmp_path.iterdir()) == []
     path = write_builder(tmp_path / "a.zarr", root(), zarr_format=number)
-    with (
-        ZarrIO(path, "r+") as io,
-        pytest.raises(UsageError, match="neither Zarr format 2 nor a file of both formats has shards"),
-    ):
-        builder = io.read_builder()
-        builder.set_dataset(dataset("d", data))
-        io.write_builder(builder)
+    with pytest.raises(UsageError, match=refused), edit_builder(path) as builder:
+        builder.set_dataset(sharded)
 
 
 def test_format_3_counts_where_both_are_there(tmp_path):
     path = write_builder(tmp_path / "a.zarr", root(dataset("old", [1])))
-    shutil.copytree(
-        write_builder(tmp_path / "b.zarr", root(dataset("new", [1])), zarr_format=3), path, dirs_exist_ok=True
-    )
+    other = write_builder(tmp_path / "b.zarr", root(dataset("new", [1])), zarr_format=3)
+    shutil.copytree(other, path, dirs_exist_ok=True)
     for mode in ("r", "r-"):
         with ZarrIO(path, mode) as io:
             assert (io.zarr_format, list(io.read_builder().datasets)) == (3, ["new"])
-
-
-def test_without_a_consolidated_document(tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, write_options=WriteOptions(consolidate_metadata=False)) as io:
-        io.write_builder(root(group("g", dataset("d", [1, 2]), a="b")))
-    assert "consolidated_metadata" not in json.loads((tmp_path / "a.zarr" / "zarr.json").read_text())
-    assert read_builder(tmp_path / "a.zarr")["g"]["d"].data[:].tolist() == [1, 2]
-
-
-def test_a_group_may_be_called_as_chunks_are(tmp_path):
-    path = write_builder(tmp_path / "a.zarr", root(group("c", group("0", dataset("d", [1])))), zarr_format=3)
-    assert read_builder(path, "r-")["c"]["0"]["d"].data[:].tolist() == [1]
 
 
 # ---- what zarr-python makes of it -----------------------------------------------------------------------------------
@@ -217,10 +185,7 @@ def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
 @pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
 def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
     convert(rich[number], tmp_path / "other.nwb.zarr", zarr_format=other)
-    old, new = (
-        parse(LocalStore(str(rich[number]))).hierarchy,
-        parse(LocalStore(str(tmp_path / "other.nwb.zarr"))).hierarchy,
-    )
+    old, new = (parse(LocalStore(str(path))).hierarchy for path in (rich[number], tmp_path / "other.nwb.zarr"))
     copied = 0
     for path, node in old.walk():
         result = new.get(path)
@@ -234,22 +199,15 @@ def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
     assert copied > 100
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, 3, "both"])
 @pytest.mark.parametrize("is_named", [False, True])
 def test_a_conversion_to_the_same_format_is_a_copy(rich, number, is_named, tmp_path):
-    convert(rich[number], tmp_path / "b.zarr", zarr_format=number if is_named else None)
-    assert compare(rich[number], tmp_path / "b.zarr") == []
+    source = rich.get(number) or Path(convert(rich[2], tmp_path / "both.zarr", zarr_format=number).target)
+    convert(source, tmp_path / "b.zarr", zarr_format=number if is_named else None)
+    assert compare(source, tmp_path / "b.zarr") == []
     assert verify(tmp_path / "b.zarr").is_sound
     with NWBZarrIO(tmp_path / "b.zarr") as io:
         assert io.zarr_format == number
-
-
-def test_a_copy_of_a_file_of_both_formats_has_both(rich, tmp_path):
-    convert(rich[2], tmp_path / "both.zarr", zarr_format="both")
-    convert(tmp_path / "both.zarr", tmp_path / "copy.zarr")
-    assert compare(tmp_path / "both.zarr", tmp_path / "copy.zarr") == []
-    with NWBZarrIO(tmp_path / "copy.zarr") as io:
-        assert io.zarr_format == "both"
 
 
 @needs_zarr_3
@@ -267,20 +225,11 @@ def test_a_copy_keeps_shards(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["default", "v2"])
 def test_a_copy_keeps_the_keys_of_chunks(encoding, tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, write_options=WriteOptions(chunk_key_encoding=encoding)) as io:
-        io.write_builder(root(dataset("data", ZarrDataIO(np.zeros((4, 4)), chunks=(2, 2)))))
+    data = dataset("data", ZarrDataIO(np.zeros((4, 4)), chunks=(2, 2)))
+    options = WriteOptions(chunk_key_encoding=encoding)
+    write_builder(tmp_path / "a.zarr", root(data), zarr_format=3, write_options=options)
     convert(tmp_path / "a.zarr", tmp_path / "b.zarr")
-    keys = [
-        sorted(p.relative_to(location) for p in location.rglob("*") if p.is_file()) for location in tmp_path.iterdir()
-    ]
-    assert len(keys) == 2
-    assert keys[0] == keys[1]
-
-
-def test_a_format_of_zarr_is_refused_for_hdf5(rich, tmp_path):
-    with pytest.raises(UsageError, match="zarr_format=3"):
-        convert(rich[2], tmp_path / "b.nwb", zarr_format=3)
-    assert list(tmp_path.iterdir()) == []
+    assert keys_of(tmp_path / "a.zarr") == keys_of(tmp_path / "b.zarr")
 
 
 @pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zarr
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, verify
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, verify
 from hdmf_zarr_backend.comparison import compare
 from tests import samples, trees
 
@@ -27,13 +27,10 @@ def test_a_file_that_zarr_consolidated_again_reads_the_same(tmp_path: Path, zarr
     assert json.loads(document.read_bytes())
     assert verify(path).is_sound
     assert [str(entry) for entry in compare(path, copy)] == []
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(path) as nwbfile:
         nwbfile.add_scratch([1.0, 2.0], name="more", description="later")
-        io.write(nwbfile)
     for _ in range(2):
-        with NWBZarrIO(path, "r") as io:
-            assert list(io.read().scratch["more"].data) == [1.0, 2.0]
+        assert list(samples.read_zarr(path).scratch["more"].data) == [1.0, 2.0]
         consolidate(path)
         assert b"hdmf_inline" in document.read_bytes()
         assert verify(path).is_sound
