@@ -50,7 +50,6 @@ _IDS = "in format 3 a reference in a dataset is a path and no more"
 _OLD = "changes a file into an older form, which was of format 2"
 
 OF_FORMAT_2 = {
-    "test_strict_json": _ON_DISK,
     "test_specloc_in_its_old_forms": _OLD,
     "test_a_cached_specification_that_is_not_json_is_an_error": _ON_DISK,
     "test_a_reference_in_a_dataset_to_another_object_than_was_meant": _IDS,

@@ -130,10 +130,8 @@ def test_mode_a_of_a_path_without_a_file_has_nothing_to_read(tmp_path):
     for opened in (NWBZarrIO, ZarrIO):
         for location, meant in (("session.nwb.zarr", " Did you mean 'sesion.nwb.zarr'?"), ("other/a.zarr", "")):
             path = tmp_path / location
-            with (
-                opened(path, "a") as io,
-                pytest.raises(StoreNotFoundError, match="mode 'a' creates a new one") as caught,
-            ):
+            missing = pytest.raises(StoreNotFoundError, match="mode 'a' creates a new one")
+            with opened(path, "a") as io, missing as caught:
                 io.read()
             check(caught.value, path)
             assert caught.value.remedy == f"Check the path.{meant}"
@@ -158,9 +156,8 @@ def test_a_path_without_a_file_names_the_part_that_is_wrong(tmp_path, mode):
     with pytest.raises(StoreError, match=r"file\.nwb' is a file, not a folder"):
         NWBZarrIO(tmp_path / "file.nwb" / "acquisition", mode)
     ZipFile(tmp_path / "a.zip", "w").close()
-    with pytest.raises(
-        StoreError, match=r"a part of the zip file '.*a\.zip', and not a file.* Give the path of the file"
-    ):
+    part = r"a part of the zip file '.*a\.zip', and not a file.* Give the path of the file"
+    with pytest.raises(StoreError, match=part):
         NWBZarrIO(tmp_path / "a.zip" / "acquisition", mode)
 
 
@@ -478,9 +475,8 @@ def test_links_in_a_circle(tmp_path):
         assert io.read_builder().links == {}
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 3
-    assert all(
-        any(f"at /{name} in {tmp_path / 'a.zarr'}" in text for text in messages) for name in ("one", "two", "far")
-    )
+    for name in ("one", "two", "far"):
+        assert any(f"at /{name} in {tmp_path / 'a.zarr'}" in text for text in messages)
     assert all("the links form a circle" in text for text in messages)
 
 
@@ -624,14 +620,12 @@ def read(mode):
     with NWBZarrIO(folder / "a.nwb.zarr", mode) as io:
         io.read(check=True)
 
-for call in (
-    lambda: read("r"),
-    lambda: read("r+"),
-    lambda: convert(folder / "a.nwb.zarr", folder / "b.nwb"),
-    lambda: convert(folder / "a.nwb", folder / "b.nwb.zarr"),
+for call, arguments in (
+    (read, ["r"]), (read, ["r+"]), (convert, [folder / "a.nwb.zarr", folder / "b.nwb"]),
+    (convert, [folder / "a.nwb", folder / "b.nwb.zarr"]),
 ):
     try:
-        call()
+        call(*arguments)
     except ZarrBackendError as error:
         print(error)
 """

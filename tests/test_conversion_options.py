@@ -17,9 +17,11 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.dryrun import dry_run
 from hdmf_zarr_backend.errors import ConflictError, DamagedFileError, UsageError
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.store.base import DOCUMENTS
 from tests.options import arguments
+from tests.places import stored_files
 from tests.servers import S3Server
 from tests.trees import read_builder
 
@@ -33,6 +35,7 @@ def source(tmp_path: Path) -> Path:
         file.create_dataset("values", data=VALUES, chunks=(2**11, 64), compression="gzip", shuffle=True)
         file["values"].attrs["resolution"] = np.float64("nan")
         file["values"].attrs["range"] = np.array([1.0, np.inf], "f4")
+        file["values"].attrs["user"] = "NaN"
     return path
 
 
@@ -45,13 +48,12 @@ def test_invalid_codecs_are_refused(source: Path, tmp_path: Path, codec: Any, ca
 
 
 ANY: list[dict[str, Any]] = [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}]
-WITHOUT_EFFECT = [
+
+
+@pytest.mark.parametrize(("target", "others", "option"), [
     *(("b.zarr", {"zarr_format": 3}, option) for option in (*ANY, {"link_data": False})),
     *(("b.h5", {}, option) for option in (*ANY, {"nczarr": True}, {"shards": "auto"})),
-]
-
-
-@pytest.mark.parametrize(("target", "others", "option"), WITHOUT_EFFECT, ids=str)
+], ids=str)  # fmt: skip
 def test_options_without_effect_on_a_target_are_refused(
     source: Path, tmp_path: Path, target: str, others: Any, option: Any
 ) -> None:
@@ -59,11 +61,6 @@ def test_options_without_effect_on_a_target_are_refused(
     with pytest.raises(UsageError, match=f"{next(iter(option))} does not apply here"):
         convert(tmp_path / "a.zarr", tmp_path / target, **others, **arguments(**option))
     assert not (tmp_path / target).exists()
-
-
-def test_missing_chunks_are_not_of_hdf5(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="missing_chunks does not apply here"):
-        convert(source, tmp_path / "a.zarr", read_options=ReadOptions(missing_chunks="error"))
 
 
 @pytest.mark.parametrize(("option", "said"), [
@@ -87,16 +84,13 @@ def test_a_dry_run_refuses_what_a_conversion_of_hdf5_refuses(
 
 
 def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr_format: Any) -> None:
-    def refuse(token: str) -> None:
-        raise AssertionError(token)
-
     convert(source, tmp_path / "a.zarr", write_options=WriteOptions(strict_json=True), zarr_format=zarr_format)
-    documents = [
-        path for path in (tmp_path / "a.zarr").rglob("*") if path.name in (".zattrs", ".zmetadata", "zarr.json")
-    ]
+    documents = {key: text for key, text in stored_files(tmp_path / "a.zarr").items() if key.endswith(DOCUMENTS)}
     assert len(documents) > 1
-    for path in documents:
-        json.loads(path.read_text(), parse_constant=refuse)
+    for text in documents.values():
+        json.loads(text, parse_constant=pytest.fail)
+    attributes = read_builder(tmp_path / "a.zarr")["values"].attributes
+    assert (attributes["user"], attributes["range"].dtype) == ("NaN", np.dtype("f4"))
     convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
         attributes = file["values"].attrs
@@ -203,6 +197,8 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.mark.skipif(zarr.__version__ < "3", reason="the attributes of an array are those of zarr-python 3")
 def test_settings_apply_by_pattern_and_the_rest_is_copied(series: Path, tmp_path: Path) -> None:
+    planned = dry_run(series, settings=SETTINGS).arrays["/acquisition/probe/data"]
+    assert (planned.chunks, planned.codecs) == ((3000, 16), ("zlib 4",))
     report = convert(series, tmp_path / "a.zarr", settings=SETTINGS)
     assert report.remarks[0].startswith("settings apply to 6 datasets: /acquisition/probe/data, ")
     assert stored(tmp_path / "a.zarr", "probe/data") == ((), (3000, 16), ["zlib"])
@@ -233,12 +229,6 @@ def test_settings_apply_to_hdf5(series: Path, tmp_path: Path) -> None:
         assert (probe["timestamps"].compression, eye["timestamps"].compression) == ("gzip", None)
         assert (eye["data"].chunks, eye["data"].compression, eye["data"].shuffle) == ((1000, 16), "gzip", True)
     assert {each.kind for each in compare(series, tmp_path / "b.h5")} == {"chunks", "filters"}
-
-
-def test_a_dry_run_shows_what_settings_do(series: Path) -> None:
-    arrays = dry_run(series, settings=SETTINGS).arrays
-    assert arrays["/acquisition/probe/data"].chunks == (3000, 16)
-    assert arrays["/acquisition/probe/data"].codecs == ("zlib 4",)
 
 
 @pytest.mark.parametrize(("settings", "target", "said", "remedy"), [

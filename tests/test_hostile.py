@@ -16,16 +16,15 @@ from typing import Any
 import numcodecs
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
 from numcodecs.abc import Codec
 from pynwb import NWBHDF5IO, NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, verify
 from hdmf_zarr_backend.errors import DamagedFileError, DamagedMetadataWarning, MetadataError, UnsafeDataError
 from hdmf_zarr_backend.store.lock import lock_path
 from tests import samples
 from tests.documents import check_error as check
-from tests.trees import write_builder
+from tests.trees import dataset, root, write_builder
 from tests.watching import listening
 
 PICKLE = {"id": "pickle", "protocol": 5}
@@ -203,8 +202,7 @@ def test_a_malicious_pickle_in_a_cached_specification(store_with_specs, marker, 
 def test_a_malicious_fill_value(tmp_path, marker, nothing_runs, dtype, chunk):
     """zarr 2 decodes it as soon as the array is opened."""
     path = tmp_path / "file.zarr"
-    data = DatasetBuilder(name="rows", data=np.arange(2), dtype="int64")
-    write_builder(path, GroupBuilder(name="root", datasets={"rows": data}))
+    write_builder(path, root(dataset("rows", np.arange(2), "int64")))
     (path / ".zmetadata").unlink()
     fill = base64.standard_b64encode(pickle.dumps(Payload(marker), 5)).decode()
     change(path / "rows", dtype=dtype, filters=[PICKLE], compressor=None, fill_value=fill)
@@ -318,6 +316,7 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
         with pytest.warns(DamagedMetadataWarning, match=told), NWBZarrIO(store, mode) as io:
             names = {*io.read_builder()}
         assert not names & {"..", ".", "outside"}
+        assert [each for each in verify(store).problems if each.remedy.startswith("Do not trust")]
     else:  # leading slashes have no meaning: a node of that name inside the store
         with NWBZarrIO(store, mode) as io:
             assert io.read_builder().get(location.strip("/")).data == ""

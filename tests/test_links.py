@@ -28,7 +28,8 @@ from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import LimitError, MissingTargetError, UnreadTypeWarning, WrongTargetWarning
 from tests import trees
 from tests.places import store_files, stored_files
-from tests.trees import read_builder, write_builder
+from tests.samples import edit_zarr, read_zarr
+from tests.trees import edit_builder, read_builder, write_builder
 
 NOTES = "_hdmf"
 LINKS = "stimulus/presentation"
@@ -78,8 +79,7 @@ def test_what_a_series_of_linked_data_would_lose_is_said(tmp_path, mode):
         with pytest.warns(UserWarning, match=rf"{lost}unit=mV \(there V\)\. Copy the values") as caught:
             add("lost", data, unit="mV", conversion=5.0, offset=2.0)
     assert len(caught) == 1
-    with NWBZarrIO(tmp_path / "a.nwb.zarr") as io:
-        assert io.read().acquisition["lost"].conversion == 1e-6
+    assert read_zarr(tmp_path / "a.nwb.zarr").acquisition["lost"].conversion == 1e-6
 
 
 # ---- nothing is written that leads to nothing -----------------------------------------------------------------------
@@ -127,8 +127,7 @@ def test_an_export_after_something_was_removed_that_others_need_is_refused(tmp_p
         remove(nwbfile)
         with pytest.raises(Exception, match=target):
             out.export(src_io=src_io, nwbfile=nwbfile)
-    with NWBZarrIO(goal) as file:
-        assert file.read().identifier == "old"
+    assert read_zarr(goal).identifier == "old"
 
 
 def test_a_refused_export_names_each_path_with_its_problem_and_the_column_to_remove(tmp_path):
@@ -188,17 +187,15 @@ def test_a_value_that_the_schema_fixes_is_not_changed_without_a_word(tmp_path, i
         for name in ("a", "e"):
             nwbfile.acquisition[name].fields["unit"] = "mV"
             nwbfile.acquisition[name].set_modified()
-        fixed = (
-            r"b.zarr: not written: the unit 'mV' of the ElectricalSeries 'e', which the schema fixes to 'volts'; for"
-        )
-        with pytest.warns(UserWarning, match=fixed) as caught:
+        said = r"b.zarr: not written: the unit 'mV' of the ElectricalSeries 'e', which the schema fixes to 'volts'; for"
+        with pytest.warns(UserWarning, match=said) as caught:
             out.export(src_io=src_io, nwbfile=nwbfile)
         assert len(caught) == 1
     with NWBZarrIO(tmp_path / "b.zarr", mode="r+") as file:
         nwbfile = file.read()
         assert nwbfile.acquisition["a"].unit == "mV"
         nwbfile.acquisition["e"].fields["unit"] = "mV"
-        with pytest.warns(UserWarning, match=fixed):
+        with pytest.warns(UserWarning, match=said):
             file.write(nwbfile)
         file.write(nwbfile)
 
@@ -250,8 +247,7 @@ def test_a_container_of_another_file_is_copied_only_without_its_parent(tmp_path,
                 assert not goal.exists()
                 return
             out.export(src_io=one, nwbfile=nwbfile)
-    with NWBZarrIO(goal) as file:
-        assert file.read().acquisition["theirs"].data[:].tolist() == [7.0, 7.0, 7.0]
+    assert read_zarr(goal).acquisition["theirs"].data[:].tolist() == [7.0, 7.0, 7.0]
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3, "both"])
@@ -321,19 +317,16 @@ def test_each_kind_of_reference_to_nothing_is_refused(tmp_path, end, is_append):
     root = trees.root(object_id="a")
     if is_append:
         write_builder(path, root)
-        with ZarrIO(path, "r+") as io:
-            read = io.read_builder()
+        with pytest.raises(MissingTargetError) as caught, edit_builder(path) as read:
             added = GroupBuilder("added")
             ENDS[end](added)
             read.set_group(added)
-            with pytest.raises(MissingTargetError) as caught:
-                io.write_builder(read)
         assert caught.value.path.startswith("/added")
         assert not (path / "added").exists()
     else:
         ENDS[end](root)
-        with ZarrIO(path, "w") as io, pytest.raises(MissingTargetError) as caught:
-            io.write_builder(root)
+        with pytest.raises(MissingTargetError) as caught:
+            write_builder(path, root)
         assert not path.exists()
     assert caught.value.store == str(path)
     assert any(name in caught.value.problem for name in ("'lost'", "/gone", "gone.zarr", "other.zarr"))
@@ -351,10 +344,8 @@ def test_what_exists_is_written(tmp_path):
     root.set_attribute("part", ZarrReference(".", "/data", region=[slice(0, 1)]))
     root.set_attribute("far", ZarrReference("../other.zarr", "/link", object_id="x"))
     write_builder(path, root)
-    with ZarrIO(path, "r+") as io:
-        read = io.read_builder()
-        read.set_group(GroupBuilder("added", attributes={"data": ReferenceBuilder(read["data"])}))
-        io.write_builder(read)
+    with edit_builder(path) as read:
+        read.set_group(trees.group("added", data=ReferenceBuilder(read["data"])))
     assert verify(path).problems == []
 
 
@@ -362,10 +353,8 @@ def test_an_append_to_a_file_with_a_broken_link_is_possible(tmp_path):
     path = write(tmp_path / "a.nwb.zarr", new("broken"))
     entry = {"name": "broken", "source": ".", "path": "/gone"}
     change(path, "acquisition", lambda attributes: attributes.update(zarr_link=[entry]))
-    with pytest.warns(BrokenLinkWarning), NWBZarrIO(path, mode="r+") as io:
-        nwbfile = io.read()
+    with pytest.warns(BrokenLinkWarning), edit_zarr(path) as nwbfile:
         nwbfile.add_acquisition(series("more"))
-        io.write(nwbfile)
     assert json.loads((path / "acquisition" / ".zattrs").read_text())["zarr_link"] == [entry]
 
 
@@ -380,10 +369,8 @@ def test_another_object_than_was_meant_is_a_warning(tmp_path, place, options):
         "an attribute": "general/extracellular_ephys/electrodes", "a column": "acquisition/c",
     }[place]  # fmt: skip
     if place == "a link":
-        with NWBZarrIO(path, mode="r+") as io:
-            nwbfile = io.read()
+        with edit_zarr(path) as nwbfile:
             nwbfile.create_processing_module("module", "d").add(nwbfile.acquisition["c"])
-            io.write(nwbfile)
     change(path, node, lambda attributes: attributes.update(object_id="another"))
     with pytest.warns(WrongTargetWarning, match="object_id another") as caught, NWBZarrIO(path, **options) as io:
         nwbfile = io.read()
@@ -584,8 +571,7 @@ def test_links_that_multiply_the_paths_are_an_error(tmp_path, options):
         for use in (io.read, lambda: convert(path, tmp_path / "a.nwb"), lambda: validate(path)):
             with pytest.raises(LimitError, match="max_links"):
                 use()
-    with NWBZarrIO(path) as io:
-        assert io.read().identifier == "diamonds"
+    assert read_zarr(path).identifier == "diamonds"
     assert verify(path).problems == []
 
 
@@ -643,16 +629,14 @@ def with_device(nwbfile: NWBFile) -> NWBFile:
 ])  # fmt: skip
 def test_a_copy_is_where_the_schema_allows_more_than_a_link(tmp_path, source, target, after, is_contained):
     path = pictured(tmp_path, source, target, is_contained=is_contained)
-    copy = (
-        path if not after else tmp_path / ("copy.nwb" if (after, target) == ("convert", NWBZarrIO) else "copy.nwb.zarr")
-    )
+    name = "copy.nwb" if (after, target) == ("convert", NWBZarrIO) else "copy.nwb.zarr"
+    copy = tmp_path / name if after else path
     if after == "export":
         with target(path, "r") as io, NWBZarrIO(copy, "w") as file:
             file.export(io, io.read(), write_args={"link_data": False})
     elif after and (source, is_contained) == (NWBHDF5IO, False):
-        with pytest.raises(
-            MissingTargetError, match=r"/(acquisition/a/device|stimulus/presentation/shown/indexed_images)"
-        ):
+        linked = r"/(acquisition/a/device|stimulus/presentation/shown/indexed_images)"
+        with pytest.raises(MissingTargetError, match=linked):
             convert(path, copy)
         assert not copy.exists()
         return

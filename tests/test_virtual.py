@@ -37,6 +37,7 @@ from hdmf_zarr_backend.options import ExternalLinks, Limits, ReadOptions, ReadRu
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
 from tests.places import delete_keys, put
+from tests.trees import read_builder
 
 DATA = np.arange(1_000_003, dtype="i4")
 SQUARE = DATA[:1_000_000].reshape(1000, 1000)
@@ -73,9 +74,8 @@ def make_kinds(path: Path) -> Path:
     return path
 
 
-def references(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text())["refs"]
-    return document
+def references(path: Path) -> Any:
+    return json.loads(path.read_text())["refs"]
 
 
 def referred(path: Path) -> dict[str, int]:
@@ -99,8 +99,7 @@ def through_fsspec(path: Path | str, zarr_format: Any = 2, **options: Any) -> za
 
 
 def read(location: Any, name: str, **options: Any) -> Any:
-    with ZarrIO(location, "r", **options) as io:
-        return io.read_builder().datasets[name].data[:]
+    return read_builder(location, **options).datasets[name].data[:]
 
 
 @pytest.fixture
@@ -478,9 +477,7 @@ def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
     kept = {link["name"]: link["source"] for link in json.loads(said[".zattrs"])["zarr_link"]}
     checked = {remark.path[1:]: remark.message for remark in verify(f"{web.url}/a.h5", "links").remarks}
     for name in ("absolute", "above", "escaped", "url"):
-        assert checked[name].startswith(
-            f"{kept[name]!r} was not checked: links of a file on a server out of its folder"
-        )
+        assert f"{kept[name]!r} was not checked: links of a file on a server out of its folder" in checked[name]
     assert checked["neighbour"].startswith(f"'{web.url}/b.h5' was not checked: other files at a URL")
     assert kept["absolute"].endswith(f"{tmp_path}/secret.h5")
 
@@ -590,9 +587,8 @@ def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
         convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", to="virtual")
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr.json") == []
     monkeypatch.setattr(writing, "MOST_INLINED", 2**21)
-    with pytest.raises(
-        WriteError, match=r"at most 2,097,152 are allowed: /szip \(4,000,012 bytes\).*Convert without to=\"virtual\""
-    ):
+    said = r"at most 2,097,152 are allowed: /szip \(4,000,012 bytes\).*Convert without to=\"virtual\""
+    with pytest.raises(WriteError, match=said):
         convert(tmp_path / "a.h5", tmp_path / "b.zarr.json", to="virtual")
     assert not (tmp_path / "b.zarr.json").exists()
 
