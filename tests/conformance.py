@@ -21,6 +21,7 @@ from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import Dataset, join, split
 from hdmf_zarr_backend.store.opening import open_store
+from tests.places import stored_files
 
 ACCEPTED = {
     "ascii-key": "names come from schemas and users, and every store and reader tried takes UTF-8",
@@ -48,48 +49,33 @@ _ARRAY: dict[str, Any] = {
     "required": ["zarr_format", "shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"],
     "additionalProperties": False,
     "properties": {
-        "zarr_format": {"type": "integer", "const": 2},
-        "shape": {"$ref": "#/$defs/shape"},
-        "chunks": {"type": "array", "items": {"type": "integer", "minimum": 1}},
-        "dtype": {"$ref": "#/$defs/dtype"},
-        "compressor": {"anyOf": [{"type": "null"}, _CODEC]},
-        "fill_value": {},
-        "order": {"enum": ["C", "F"]},
+        "zarr_format": {"type": "integer", "const": 2}, "shape": {"$ref": "#/$defs/shape"},
+        "chunks": {"type": "array", "items": {"type": "integer", "minimum": 1}}, "dtype": {"$ref": "#/$defs/dtype"},
+        "compressor": {"anyOf": [{"type": "null"}, _CODEC]}, "fill_value": {}, "order": {"enum": ["C", "F"]},
         "filters": {"anyOf": [{"type": "null"}, {"type": "array", "items": _CODEC}]},
         "dimension_separator": {"enum": [".", "/"]},
     },
     "allOf": [
-        {
-            "if": {"required": ["dtype"], "properties": {"dtype": dtype}},
-            "then": {"properties": {"fill_value": {"anyOf": [{"type": "null"}, fill]}}},
-        }
+        {"if": {"required": ["dtype"], "properties": {"dtype": dtype}},
+         "then": {"properties": {"fill_value": {"anyOf": [{"type": "null"}, fill]}}}}
         for dtype, fill in [
             *(({"type": "string", "pattern": f"^[<>|]{kind}"}, fill) for kind, fill in _FILLS.items()),
             ({"type": "array"}, _BASE64),
         ]
-    ]
-    + [
-        {
-            "if": {"required": ["shape"], "properties": {"shape": {"type": "array", **axes}}},
-            "then": {"properties": {"chunks": axes}},
-        }
+    ] + [
+        {"if": {"required": ["shape"], "properties": {"shape": {"type": "array", **axes}}},
+         "then": {"properties": {"chunks": axes}}}
         for axes in ({"minItems": count, "maxItems": count} for count in range(9))
     ],
     "$defs": {
         "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-        "dtype": {
-            "if": {"type": "string"},
-            "then": {"pattern": _TYPE},
-            "else": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/field"}},
-        },
-        "field": {
-            "type": "array",
-            "minItems": 2,
-            "maxItems": 3,
-            "prefixItems": [{"type": "string"}, {"$ref": "#/$defs/dtype"}, {"$ref": "#/$defs/shape"}],
-        },
+        "dtype": {"if": {"type": "string"}, "then": {"pattern": _TYPE},
+                  "else": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/field"}}},
+        "field": {"type": "array", "minItems": 2, "maxItems": 3, "prefixItems": [
+            {"type": "string"}, {"$ref": "#/$defs/dtype"}, {"$ref": "#/$defs/shape"},
+        ]},
     },
-}
+}  # fmt: skip
 _GROUP: dict[str, Any] = {**_ARRAY, "required": ["zarr_format"], "allOf": []}
 _GROUP["properties"] = {"zarr_format": {"type": "integer", "const": 2}}
 _EXACT = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)  # 2.0 is none
@@ -122,12 +108,7 @@ class Report:
 
 
 def conformance(source: Path | dict[str, bytes]) -> Report:
-    if isinstance(source, Path):
-        values = {
-            path.relative_to(source).as_posix(): path.read_bytes() for path in source.rglob("*") if path.is_file()
-        }
-    else:
-        values = source
+    values = stored_files(source) if isinstance(source, Path) else source
     report = Report()
     nodes: dict[str, Any] = {}
     for key in sorted(key for key in values if split(key)[1] in _DOCUMENTS):

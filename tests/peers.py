@@ -76,36 +76,26 @@ _SHARED_PINS = ("hdmf==6.2.0", "pynwb==4.2.0", "h5py==3.16.0", "pandas==3.1.1")
 
 RECIPES = {
     "0.13": PeerRecipe(
-        "hdmf-zarr 0.13.0",
-        "HDMF_ZARR_BACKEND_PEER013",
-        ("3.11", "3.12", "3.13"),
+        "hdmf-zarr 0.13.0", "HDMF_ZARR_BACKEND_PEER013", ("3.11", "3.12", "3.13"),
         ("hdmf-zarr==0.13.0", "zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.4.6", *_SHARED_PINS),
     ),
     "0.14": PeerRecipe(
-        "hdmf-zarr 0.14.0",
-        "HDMF_ZARR_BACKEND_PEER014",
-        ("3.12", "3.13"),
+        "hdmf-zarr 0.14.0", "HDMF_ZARR_BACKEND_PEER014", ("3.12", "3.13"),
         ("hdmf-zarr==0.14.0", "zarr==3.4.2", "numcodecs==0.17.1", "numpy==2.5.5", *_SHARED_PINS),
     ),
     "lindi": PeerRecipe(
-        "lindi 0.4.6",
-        "HDMF_ZARR_BACKEND_LINDI",
-        ("3.11", "3.12"),
+        "lindi 0.4.6", "HDMF_ZARR_BACKEND_LINDI", ("3.11", "3.12"),
         ("lindi==0.4.6", "zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.4.6", "h5py==3.16.0"),
     ),
     "zarr 3.1.5": PeerRecipe(  # dandi's, and the last one without the data type of rows
-        "zarr 3.1.5",
-        "HDMF_ZARR_BACKEND_ZARR315",
-        ("3.12", "3.13"),
+        "zarr 3.1.5", "HDMF_ZARR_BACKEND_ZARR315", ("3.12", "3.13"),
         ("zarr==3.1.5", "numcodecs==0.16.5", "numpy==2.4.6"),
     ),
     "zarrs": PeerRecipe(  # the codecs of zarr-python in Rust
-        "zarrs 0.2.3",
-        "HDMF_ZARR_BACKEND_ZARRS",
-        ("3.12", "3.13"),
+        "zarrs 0.2.3", "HDMF_ZARR_BACKEND_ZARRS", ("3.12", "3.13"),
         ("zarrs==0.2.3", "zarr==3.4.2", "numcodecs==0.17.1", "numpy==2.5.5"),
     ),
-}
+}  # fmt: skip
 
 
 def obtain_peer(recipe: PeerRecipe) -> Peer:

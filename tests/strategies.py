@@ -59,12 +59,6 @@ def group_nodes(draw: st.DrawFn, members: st.SearchStrategy[dict[str, Any]]) -> 
     return Group(attributes=attributes, members=draw(members), keeps_attributes=keeps)
 
 
-NODES = st.recursive(
-    array_nodes() | group_nodes(st.just({})),
-    lambda inner: group_nodes(st.dictionaries(NAMES, inner, max_size=3)),
-    max_leaves=6,
-)
-
 # ---- arrays --------------------------------------------------------------------------------------------------------
 
 ORDERS = st.sampled_from("<>")

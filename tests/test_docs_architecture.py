@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hdmf.backends.hdf5 import H5DataIO
-from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
@@ -30,6 +29,8 @@ from hdmf_zarr_backend.errors import JournalWarning
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import JOURNAL
 from tests.import_rules import PACKAGE, PACKAGES
+from tests.places import stored_files
+from tests.trees import dataset, root, write_builder
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
@@ -136,9 +137,7 @@ def code_name(module: str, name: str) -> tuple[str, str]:
 
 
 def session_file(data: Any) -> NWBFile:
-    nwbfile = NWBFile(
-        session_description="walk", identifier="walk", session_start_time=datetime(2026, 1, 1, tzinfo=UTC)
-    )
+    nwbfile = NWBFile("walk", "walk", datetime(2026, 1, 1, tzinfo=UTC))
     nwbfile.add_acquisition(TimeSeries(name="raw", data=data, unit="V", rate=1.0))
     nwbfile.add_trial(start_time=0.0, stop_time=1.0)
     return nwbfile
@@ -189,9 +188,8 @@ def test_a_slice_of_a_large_blosc_chunk_is_read_in_blocks(tmp_path):
 def test_a_conversion_walks_as_the_page_says(tmp_path):
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
         io.write(session_file(H5DataIO(DATA, compression="gzip", chunks=(100_000,))))
-    calls = calls_of(
-        lambda: convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=WriteOptions(executor=None))
-    )
+    options = WriteOptions(executor=None)
+    calls = calls_of(lambda: convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=options))
     assert_operation(calls, "Convert a gzip dataset")
 
 
@@ -224,13 +222,8 @@ def assert_called(calls: list[tuple[str, str]], names: list[tuple[str, str]]) ->
 
 
 # ---- the five walks ------------------------------------------------------------------------------------------------
-def write_text(place: Path) -> None:
-    with ZarrIO(place, "w", zarr_format=3) as io:
-        io.write_builder(GroupBuilder("root", datasets={"text": DatasetBuilder("text", ["a", "ä"])}))
-
-
 def the_codec_of_text(folder: Path) -> list[tuple[str, str]]:
-    calls = calls_of(lambda: write_text(folder / "a.zarr"))
+    calls = calls_of(lambda: write_builder(folder / "a.zarr", root(dataset("text", ["a", "ä"])), zarr_format=3))
     codecs = json.loads((folder / "a.zarr" / "text" / "zarr.json").read_text())["codecs"]
     assert [codec["name"] for codec in codecs] == ["vlen-utf8", "blosc"]
     return calls
@@ -238,8 +231,7 @@ def the_codec_of_text(folder: Path) -> list[tuple[str, str]]:
 
 def write_rows(place: Path, text: str) -> None:
     fields = [{"name": "text", "dtype": "utf8"}, {"name": "count", "dtype": "int32"}]
-    with ZarrIO(place, "w", zarr_format=3) as io:
-        io.write_builder(GroupBuilder("root", datasets={"rows": DatasetBuilder("rows", [(text, 1)], dtype=fields)}))
+    write_builder(place, root(dataset("rows", [(text, 1)], fields)), zarr_format=3)
 
 
 def append_to_rows(place: Path, text: str) -> None:
@@ -292,18 +284,13 @@ def what_a_killed_process_leaves(folder: Path) -> list[tuple[str, str]]:
     assert not location.exists()
     write(location, DATA)
     assert not partial.exists()
-    before = contents(location)
+    before = stored_files(location)
     calls += killed(append_row, "store.transaction:JournalledChange._commit", f"Path({str(location)!r})")
-    assert JOURNAL in contents(location)
+    assert JOURNAL in stored_files(location)
     with pytest.warns(JournalWarning, match="undone"):
         calls += calls_of(lambda: NWBZarrIO(location, "r+").close())
-    assert contents(location) == before
+    assert stored_files(location) == before
     return calls
-
-
-def contents(place: Path) -> dict[str, bytes]:
-    paths = (path for path in place.rglob("*") if path.is_file())
-    return {path.relative_to(place).as_posix(): path.read_bytes() for path in paths}
 
 
 def where_a_write_option_goes(folder: Path) -> list[tuple[str, str]]:

@@ -33,7 +33,6 @@ PAGES = [name for name, text in ALL_PAGES.items() if "\n```python\n" in text]
 ALONE = {"docs/how-to/move-from-hdmf-zarr.md"}  # changes zarr and the table of modules
 README = "README.md"  # works on what its first command has made
 EXAMPLE_FILE = "docs/how-to/example-file.md"  # makes what the other guides work on
-GUIDES = [name for name in ALL_PAGES if name.startswith("docs/how-to/")]
 
 _BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 

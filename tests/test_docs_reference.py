@@ -58,12 +58,9 @@ WITH_PAGE = [
 """In the tables of the page, from which the documentation makes a page for each."""
 
 
-def test_every_public_name_has_a_page():
+def test_every_public_name_has_a_page_and_every_name_for_other_programs():
     names = set(hdmf_zarr_backend.__all__) - _NO_PAGE
     assert {f"hdmf_zarr_backend.{name}" for name in names} - set(WITH_PAGE) == set()
-
-
-def test_every_name_for_other_programs_has_a_page():
     names = {f"interop.{name}" for name in interop.__all__} | {"zom.to_zom", "zom.from_zom"}
     names |= {f"alias.{name}" for name in alias.__all__}
     assert {f"hdmf_zarr_backend.{name}" for name in names} - set(WITH_PAGE) == set()
@@ -191,11 +188,7 @@ def parameters(public: Public) -> set[str]:
     return set(inspect.signature(value).parameters) - {"self", "cls"}
 
 
-def _ids(publics: list[Public]) -> list[str]:
-    return [public.name for public in publics]
-
-
-@pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
+@pytest.mark.parametrize("public", CALLABLE, ids=lambda public: public.name)
 def test_parameters_and_return_values_are_documented(public):
     """In sections, or in the sentences before the sections."""
     value, documented = public.value, sections(public.value.__doc__ or "")
@@ -243,7 +236,7 @@ def raised(function: FunctionType) -> set[str]:
 FUNCTIONS = [public for public in CALLABLE if isinstance(public.value, FunctionType)]
 
 
-@pytest.mark.parametrize("public", FUNCTIONS, ids=_ids(FUNCTIONS))
+@pytest.mark.parametrize("public", FUNCTIONS, ids=lambda public: public.name)
 def test_every_raised_error_is_documented(public):
     """Named itself, or by a class that it is one of."""
     documented = entries(sections(public.value.__doc__ or "").get("Raises", []))

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import posixpath
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -43,8 +44,6 @@ make = importlib.util.module_from_spec(_spec)
 
 @pytest.fixture(scope="module", autouse=True)
 def generator():
-    import sys
-
     sys.modules[_spec.name] = make
     _spec.loader.exec_module(make)
     yield
@@ -142,10 +141,6 @@ def store_of(statement: Path) -> Path:
     return folder if folder.exists() else statement.with_suffix(".zarr.zip")
 
 
-def refers_to_others(statement: Path) -> bool:
-    return "external" in statement.stem
-
-
 def stated_at(statement: Path, place: dict[str, str]) -> dict[str, Any]:
     """Return what another vector states about the object at a place."""
     other = statement.with_name(Path(place["source"]).name).with_suffix(".json")
@@ -163,31 +158,34 @@ def unpacked(statement: Path, folder: Path) -> Path:
     return folder / statement.name
 
 
-def read(path: Path) -> dict[str, Any]:
-    return group_of(read_builder(store_of(path)))
+def content(path: Path) -> dict[str, Any]:
+    return group_of(read_builder(path))
+
+
+def of(paths: list[Path]) -> Any:
+    return pytest.mark.parametrize("path", paths, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 
 # ---- as they are -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("path", STATEMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@of(STATEMENTS)
 def test_a_vector_is_read_as_it_is_stated(path, tmp_path):
     statement = json.loads(path.read_text(encoding="utf-8"))
     error = statement.get("error")
-    if refers_to_others(path):
+    if "external" in path.stem:
         path = unpacked(path, tmp_path)
     if error is None:
-        assert read(path) == statement["root"]
+        assert content(store_of(path)) == statement["root"]
         assert types_in(store_of(path)) == stated_types(statement.get("specifications", {}))
     elif error["path"] == "/link":
         with pytest.warns(BrokenLinkWarning, match="at /link in"):
-            assert read(path) == statement["root"]
+            assert content(store_of(path)) == statement["root"]
     else:
         with pytest.raises(ZarrBackendError) as caught, ZarrIO(store_of(path), "r") as file:
             file.read_builder().datasets["data"].data[:]
         assert error["path"] in str(caught.value)
 
 
-@pytest.mark.parametrize("path", [path for path in STATEMENTS if path.stem.startswith("link-external")],
-                         ids=lambda path: f"{path.parent.name}/{path.stem}")  # fmt: skip
+@of([path for path in STATEMENTS if path.stem.startswith("link-external")])
 def test_an_external_link_leads_to_what_the_other_vector_states(path, tmp_path):
     links = json.loads(path.read_text(encoding="utf-8"))["root"]["links"]
     outside = {name: location for name, location in links.items() if isinstance(location, dict)}
@@ -205,7 +203,7 @@ def test_each_vector_is_made_by_the_generator():
     assert {f"{path.parent.name}/{path.stem}" for path in STATEMENTS} == result
 
 
-@pytest.mark.parametrize("path", STATEMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@of(STATEMENTS)
 def test_a_vector_is_written_byte_by_byte(path):
     number = path.parent.name.removeprefix("format-")
     store, statement = make.made(path.stem, number if number == "both" else int(number), make.cases()[path.stem])
@@ -248,12 +246,8 @@ def test_statements_follow_the_schema():
 # ---- what is done with a file ----------------------------------------------------------------------------------------
 
 WHOLE = [path for path in STATEMENTS if not path.stem.startswith("broken-")]
-ALONE = [path for path in WHOLE if not refers_to_others(path) and path.stem not in ("specifications", "missing-chunk")]
+ALONE = [path for path in WHOLE if "external" not in path.stem and path.stem not in ("specifications", "missing-chunk")]
 """Vectors that are one whole file; a chunk that is missing is refused by all that copies it."""
-
-
-def of(paths: list[Path]) -> Any:
-    return pytest.mark.parametrize("path", paths, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 
 def stated(path: Path) -> Any:
@@ -264,10 +258,6 @@ def unpack(path: Path, folder: Path) -> Path:
     with zipfile.ZipFile(path.with_suffix(".zarr.zip")) as store:
         store.extractall(folder / "source.zarr")
     return folder / "source.zarr"
-
-
-def content(path: Path) -> dict[str, Any]:
-    return group_of(read_builder(path))
 
 
 def export(source: Path, target: Path, zarr_format: Any) -> None:

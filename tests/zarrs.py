@@ -5,7 +5,7 @@ of `PARTS`, and the modules of `NEED_ZARR_3`, which may not even be imported the
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> Any:
     """Skip the modules of `NEED_ZARR_3` under version 2."""
     name = module_path.relative_to(parent.config.rootpath).as_posix()
     return _Skipped.from_parent(parent, path=module_path) if IS_ZARR_2 and name in NEED_ZARR_3 else None
-
-
-def memory_store(values: Mapping[str, bytes] | None = None) -> Any:
-    if IS_ZARR_2:
-        return zarr.storage.KVStore(dict(values or {}))
-    from zarr.core.buffer import cpu
-
-    return zarr.storage.MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in (values or {}).items()})
 
 
 def value_of(store: Any, key: str) -> bytes:
