@@ -268,12 +268,16 @@ def test_only_what_has_changed_is_put(rich):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_consolidate_and_repair_of_a_file_without_damage(rich):
-    files = Logged(rich)
+def test_consolidate_and_repair_of_a_file_without_damage_and_with_a_new_attribute(small):
+    files = Logged(small)
     assert repair(Keys(files)).done == []
     assert not [key for key in files.changes if not key.startswith("-")]
     consolidate(Keys(files))
     assert_alike(files)
+    files["inner/.zattrs"] = json.dumps({**json.loads(files["inner/.zattrs"]), "more": 1}).encode()
+    consolidate(Keys(files))
+    assert_alike(files)
+    assert json.loads(files["inner/zarr.json"])["attributes"]["more"] == 1
 
 
 @pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "gone"])
@@ -313,14 +317,6 @@ def test_consolidate_keeps_a_file_whose_damaged_chunk_cannot_go_to_the_other_for
     files[damaged] = small[damaged]
     assert repair(Keys(files)).left == []
     assert_alike(files)
-
-
-def test_another_consolidation_and_a_new_attribute(small):
-    files = dict(small)
-    files["inner/.zattrs"] = json.dumps({**json.loads(files["inner/.zattrs"]), "more": 1}).encode()
-    consolidate(Keys(files))
-    assert_alike(files)
-    assert json.loads(files["inner/zarr.json"])["attributes"]["more"] == 1
 
 
 # ---- other writers --------------------------------------------------------------------------------------------------

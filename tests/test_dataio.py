@@ -67,11 +67,13 @@ def test_compressors_are_given_as_in_014(compressors, filters, compressor):
     _same_options(ZarrDataIO(data=[1], **wrapped.get_io_params()), wrapped)
 
 
-def test_a_compressor_is_given_once():
+def test_a_compressor_is_given_once_and_filters_as_a_list():
     with pytest.raises(UsageError, match="both given"):
         ZarrDataIO([1], compressors=numcodecs.Zstd(), compressor="zstd")
     with pytest.raises(UsageError, match="is not accepted"):
         ZarrDataIO([1], serializer=numcodecs.Zstd())
+    with pytest.raises(UsageError, match="is not a list"):
+        ZarrDataIO([1], filters=numcodecs.Delta("i4"))
 
 
 class Serializer:
@@ -132,11 +134,6 @@ def test_codecs_that_are_none(codec):
         ZarrDataIO([1], compressor=codec)
     with pytest.raises(UsageError, match="is not a codec"):
         ZarrDataIO([1], filters=[codec])
-
-
-def test_filters_must_be_a_list():
-    with pytest.raises(UsageError, match="is not a list"):
-        ZarrDataIO([1], filters=numcodecs.Delta("i4"))
 
 
 def test_codecs_may_be_given_as_configurations_and_zstd_loses_what_others_do_not_read():

@@ -16,7 +16,7 @@ import numcodecs
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, TypeMap
+from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 from numcodecs.abc import Codec
 
@@ -33,20 +33,12 @@ from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
 from tests.keystores import DictStore
-from tests.trees import read_builder, write_builder
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 VALUES = np.arange(1000, dtype="i4").reshape(100, 10)
-
-
-def root_of(**datasets: DatasetBuilder) -> GroupBuilder:
-    return GroupBuilder("root", datasets=datasets)
-
-
-def written(place: Any, root: GroupBuilder, zarr_format: int = 2) -> None:
-    write_builder(place, root, zarr_format=zarr_format)
 
 
 def read(place: Any, name: str) -> Any:
@@ -55,7 +47,7 @@ def read(place: Any, name: str) -> Any:
 
 def test_a_store_of_five_methods_is_written_read_and_changed(zarr_format):
     shelf = DictStore("shelf://one")
-    written(shelf, root_of(numbers=DatasetBuilder("numbers", VALUES)), zarr_format)
+    write_builder(shelf, root(dataset("numbers", VALUES)), zarr_format=zarr_format)
     np.testing.assert_array_equal(read(shelf, "numbers"), VALUES)
     with ZarrIO(shelf, "r+") as io:
         io.read_builder().datasets["numbers"].data.append(VALUES[:1])
@@ -85,7 +77,7 @@ def registered() -> Iterator[None]:
 def test_a_codec_is_written_and_read(tmp_path, registered, zarr_format):
     location = tmp_path / "a.zarr"
     wrapped = ZarrDataIO(VALUES, compressor=Inverted(), chunks=(50, 10))
-    written(location, root_of(numbers=DatasetBuilder("numbers", wrapped)), zarr_format)
+    write_builder(location, root(dataset("numbers", wrapped)), zarr_format=zarr_format)
     with ZarrIO(location, "r") as io:
         data = io.read_builder().datasets["numbers"].data
         assert data.compressor == Inverted()
@@ -97,7 +89,7 @@ def test_a_codec_is_written_and_read(tmp_path, registered, zarr_format):
 def test_a_codec_that_is_not_registered_is_refused(tmp_path):
     wrapped = ZarrDataIO(VALUES.astype("i8"), compressor=Inverted())
     with pytest.raises(UnsupportedFileError, match="inverted"):
-        written(tmp_path / "a.zarr", root_of(numbers=DatasetBuilder("numbers", wrapped)))
+        write_builder(tmp_path / "a.zarr", root(dataset("numbers", wrapped)))
     assert not (tmp_path / "a.zarr").exists()
 
 
@@ -137,10 +129,10 @@ def test_the_recipe_names_each_function_with_a_case_for_a_type_of_hdf5():
 def test_another_name_of_text_is_one_row_for_datasets_and_fields_of_rows(tmp_path, monkeypatch, zarr_format):
     monkeypatch.setitem(elements.WORDS, "uri", "text")
     assert elements.word_element("uri") == UTF8
-    places = DatasetBuilder("places", ["http://a", "http://ä"], dtype="uri")
+    places = dataset("places", ["http://a", "http://ä"], "uri")
     fields = [{"name": "place", "dtype": "uri"}, {"name": "count", "dtype": "int32"}]
-    rows = DatasetBuilder("rows", [("http://ä", 1)], dtype=fields)
-    written(tmp_path / "a.zarr", root_of(places=places, rows=rows), zarr_format)
+    rows = dataset("rows", [("http://ä", 1)], fields)
+    write_builder(tmp_path / "a.zarr", root(places, rows), zarr_format=zarr_format)
     assert list(read(tmp_path / "a.zarr", "places")) == ["http://a", "http://ä"]
     assert [tuple(row) for row in read(tmp_path / "a.zarr", "rows")] == [("http://ä", 1)]
     convert(tmp_path / "a.zarr", tmp_path / "a.h5")
@@ -154,7 +146,7 @@ def test_a_type_that_another_library_adds_to_numpy_is_refused_by_name(tmp_path, 
     dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
     data = np.zeros(2, [("x", dtype)]) if fields else np.ones(2, dtype)
     with pytest.raises(ValueRefusedError, match=name) as caught:
-        written(tmp_path / "a.zarr", root_of(added=DatasetBuilder("added", data)))
+        write_builder(tmp_path / "a.zarr", root(dataset("added", data)))
     assert caught.value.path == "/added"
     assert not (tmp_path / "a.zarr").exists()
 
@@ -188,9 +180,8 @@ def one_document(monkeypatch):
 @pytest.fixture
 def file() -> MemoryStore:
     store = MemoryStore({})
-    group = GroupBuilder("group", datasets={"text": DatasetBuilder("text", ["a", "ä"])}, attributes={"unit": "V"})
-    numbers = DatasetBuilder("numbers", ZarrDataIO(VALUES, chunks=(50, 10)))
-    written(store, GroupBuilder("root", groups={"group": group}, datasets={"numbers": numbers}))
+    numbers = dataset("numbers", ZarrDataIO(VALUES, chunks=(50, 10)))
+    write_builder(store, root(group("group", dataset("text", ["a", "ä"]), unit="V"), numbers))
     return store
 
 

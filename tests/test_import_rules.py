@@ -72,7 +72,7 @@ def test_a_planted_fault_is_found(tmp_path, module, code, finding):
     assert result.startswith(module + ":")
 
 
-def test_sub_packages_have_empty_init():
+def test_sub_packages_have_empty_init_and_no_module_is_a_drawer():
     """An import in one of them would bring a whole package along with any of its modules; but two have public names."""
     filled = set()
     for path in sorted(SOURCE.glob("*/**/__init__.py")):
@@ -81,10 +81,7 @@ def test_sub_packages_have_empty_init():
         if not is_docstring:
             filled.add(path.relative_to(SOURCE).as_posix())
     assert filled == {"alias/__init__.py", "interop/__init__.py"}
-
-
-def test_no_module_is_a_drawer():
-    """A file is named after its job."""
+    # a file is named after its job
     assert [path for path in SOURCE.rglob("*.py") if path.stem in {"utils", "helpers", "common", "misc"}] == []
 
 

@@ -39,13 +39,10 @@ def test_the_version_is_the_same_everywhere():
     assert headings[1:2] in ([], [PROJECT["version"]])
 
 
-def test_every_bound_is_a_lower_one():
+def test_every_bound_is_a_lower_one_and_all_means_all():
     """The nox session `tests-oldest` turns each into a pin; upper bounds are not wanted, gaps are."""
     bounds = [*PROJECT["dependencies"], *(bound for name in EXTRAS if name != "all" for bound in EXTRAS[name])]
     assert [bound for bound in bounds if not re.fullmatch(r"[A-Za-z0-9-]+>=[0-9.]+(,!=[0-9.]+\.\*)*", bound)] == []
-
-
-def test_all_means_all():
     (everything,) = EXTRAS["all"]
     named = re.fullmatch(rf"{PROJECT['name']}\[(.+)\]", everything).group(1).split(",")
     assert sorted(named) == sorted(set(EXTRAS) - {"all"})

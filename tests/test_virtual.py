@@ -229,10 +229,17 @@ def test_real_files(some_nwbfiles, tmp_path, monkeypatch, size):
 
 
 # ---- the source moves, changes, vanishes ----------------------------------------------------------------------------
-def test_a_pair_moves_together(pair, tmp_path):
+def test_a_pair_moves_together_or_the_json_alone(pair, tmp_path):
     source, target = pair
     source.parent.rename(tmp_path / "b")
     np.testing.assert_array_equal(read(tmp_path / "b" / target.name, "data"), SQUARE)
+    (tmp_path / "c").mkdir()
+    moved = Path(shutil.move(tmp_path / "b" / target.name, tmp_path / "c" / "y.nwb.zarr.json"))
+    with pytest.raises(StoreNotFoundError):
+        read(moved, "last")
+    (tmp_path / "b").rename(source.parent)
+    # the record proves that it is that file
+    np.testing.assert_array_equal(read(moved, "last"), DATA)
 
 
 def test_a_copied_pair_is_read_though_the_original_has_changed(pair, tmp_path):
@@ -243,13 +250,6 @@ def test_a_copied_pair_is_read_though_the_original_has_changed(pair, tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "b" / target.name, "data"), SQUARE)
     with pytest.raises(StoreError, match="has changed"):
         read(target, "data")
-
-
-def test_the_json_alone_moves(pair, tmp_path):
-    target = pair[1]
-    (tmp_path / "b").mkdir()
-    moved = Path(shutil.move(target, tmp_path / "b" / "y.nwb.zarr.json"))
-    np.testing.assert_array_equal(read(moved, "last"), DATA)  # the record proves that it is that file
 
 
 @pytest.mark.parametrize("change", ["touched", "grown", "other", "gone"])
@@ -639,7 +639,7 @@ def test_nothing_is_there(tmp_path, web):
             convert(source, tmp_path / "a.zarr.json", to="virtual")
 
 
-def test_command(pair, tmp_path, capsys):
+def test_command_and_back_to_hdf5(pair, tmp_path, capsys):
     assert main(["convert", str(pair[0]), "--to", "virtual", "--output", str(tmp_path / "out")]) == 0
     assert "2 datasets" in capsys.readouterr().out
     np.testing.assert_array_equal(read(tmp_path / "out" / "x.nwb.zarr.json", "data"), SQUARE)
@@ -647,8 +647,5 @@ def test_command(pair, tmp_path, capsys):
     assert "Leave --resume out" in capsys.readouterr().err
     assert main(["compare", str(pair[0]), str(tmp_path / "out" / "x.nwb.zarr.json")]) == 0
     assert main(["verify", str(tmp_path / "out" / "x.nwb.zarr.json")]) == 0
-
-
-def test_back_to_hdf5(pair, tmp_path):
     convert(pair[1], tmp_path / "back.nwb")
     assert compare(pair[0], tmp_path / "back.nwb") == []

@@ -65,10 +65,12 @@ def test_a_level_finds_what_it_checks(broken, level, expected, capsys):
         assert report.remarks[0].message.startswith("4 of 4 chunks have no checksum")
 
 
-def test_links_to_other_files_follow_the_policy(broken: Path) -> None:
+def test_links_follow_the_policy_and_damage_is_found_with_what_applies_to_zarr_only(broken: Path) -> None:
     report = verify(broken, "links", read_options=ReadOptions(external_links="never"))
     refused = {("/outside", "link-refused"), ("/outside_lost", "link-refused")}
     assert {(each.path, each.kind) for each in report.remarks} == refused
+    with pytest.warns(UserWarning, match="dandi applies to Zarr files only"):
+        assert found(verify(broken, dandi=True)) == found(verify(broken))
 
 
 @pytest.mark.filterwarnings("error:.*is kept")
@@ -134,11 +136,6 @@ def test_the_schema_is_that_of_validate(tmp_path: Path) -> None:
         del file["identifier"]
     assert found(verify(path, "schema")) == {("/", "schema")}
     assert [(each.path, each.kind) for each in validate(path).findings] == [("/", "missing")]
-
-
-def test_damage_is_found_with_what_applies_to_zarr_only(broken: Path) -> None:
-    with pytest.warns(UserWarning, match="dandi applies to Zarr files only"):
-        assert found(verify(broken, dandi=True)) == found(verify(broken))
 
 
 def test_chunks_that_are_refused_are_damage_of_a_virtual_file(tmp_path):

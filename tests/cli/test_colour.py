@@ -36,13 +36,10 @@ def test_which_output_has_colours(command, stream, environment, coloured, small,
     assert bool(COLOUR.search(output(monkeypatch, stream(), *command.split(), *files, **environment))) == coloured
 
 
-def test_colours_change_no_text(small, monkeypatch):
+def test_colours_change_no_text_and_json_never_has_some(small, monkeypatch):
     plain = output(monkeypatch, io.StringIO(), "inspect", "--attributes", small)
     painted = output(monkeypatch, io.StringIO(), "inspect", "--attributes", small, FORCE_COLOR="1")
     assert COLOUR.sub("", painted) == plain
     assert "\x1b[36mlink\x1b[0m" in painted
     assert "\x1b[1m/\x1b[0m" in painted
-
-
-def test_json_never_has_colours(small, monkeypatch):
     assert not COLOUR.search(output(monkeypatch, Terminal(), "inspect", "--json", small))

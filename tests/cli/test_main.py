@@ -153,14 +153,11 @@ def test_an_error_is_one_line(error, told, monkeypatch, capsys):
     assert capsys.readouterr() == ("", f"zarrio: {told}\n")
 
 
-def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch, capsys):
+def test_a_missing_library_is_named_and_a_mistake_of_ours_is_not_hidden(monkeypatch, capsys):
     assert run_with(monkeypatch, ModuleNotFoundError("No module named 'h5py'", name="h5py")) == 2
     assert f"install it with: {install_command('hdf5')}" in capsys.readouterr().err
     with pytest.raises(ModuleNotFoundError):
         run_with(monkeypatch, ModuleNotFoundError("No module named 'abc'", name="abc"))
-
-
-def test_a_mistake_of_ours_is_not_hidden(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         run_with(monkeypatch, ZeroDivisionError())
 
@@ -234,15 +231,11 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(modules)
 
 
-def test_inspect_and_diff_of_the_structure_load_neither_hdmf_nor_zarr(small):
+def test_inspect_diff_of_the_structure_and_unchecked_conversions_do_not_load_hdmf(small, nwb, tmp_path):
     path = str(small)
     assert not loaded_by("--help") & {*HEAVY, "numpy"}
     assert not loaded_by("inspect", path) & {*HEAVY, "numpy"}
     assert not loaded_by("inspect", path, "--json", "--sizes", "--attributes", "--specs") & set(HEAVY)
     assert not loaded_by("compare", path, path, "--structure") & (set(HEAVY) - {"numcodecs"})
-
-
-def test_a_conversion_that_is_not_checked_does_not_load_hdmf(nwb, tmp_path):
-    """Names of axes come from the cached schema as JSON; hdmf alone takes longer to load than a small file."""
     modules = loaded_by("convert", "--no-check", str(nwb), str(tmp_path / "b.zarr"))
     assert not modules & {"hdmf", "pynwb", "zarr"}

@@ -42,15 +42,12 @@ def test_the_name_follows_the_formats(source, options, target, tmp_path):
     assert names_of([source], str(tmp_path), **options) == [str(tmp_path / target)]
 
 
-def test_a_folder_that_is_a_file_is_told(tmp_path, zarrio):
+def test_the_folder_of_one_new_file_is_made_as_that_of_a_batch_and_one_that_is_a_file_is_told(nwb, tmp_path, zarrio):
     (tmp_path / "out").write_text("")
     for folder in ("out", "out/below"):
         said = zarrio("convert", "a.nwb", "-o", tmp_path / folder, code=2).err
         assert f"{tmp_path / 'out'}" in said
         assert "Name a folder." in said
-
-
-def test_the_folder_of_one_new_file_is_made_as_that_of_a_batch(nwb, tmp_path, zarrio):
     zarrio("convert", nwb, tmp_path / "new" / "below" / "a.nwb.zarr")
     assert (tmp_path / "new" / "below" / "a.nwb.zarr" / ".zgroup").exists()
     (tmp_path / "file").write_text("")
@@ -195,13 +192,7 @@ def test_files_of_a_folder_have_one_of_these_suffixes(suffix, nwb, tmp_path):
     assert names_of([str(tmp_path / "recordings")], str(tmp_path / "out")) == [str(target)]
 
 
-def test_a_folder_does_not_become_one_file(folder, zarrio):
-    shown = zarrio("convert", folder, folder.parent / "all.zarr", code=2).err
-    assert "all.zarr, is not a folder. Give one file" in shown
-    assert not (folder.parent / "all.zarr").exists()
-
-
-def test_several_sources_and_a_folder_as_with_cp(folder, zarrio, made):
+def test_several_sources_and_a_folder_as_with_cp_and_a_folder_does_not_become_one_file(folder, zarrio, made):
     sources = [folder / "a.nwb", folder / "b.nwb"]
     out = folder.parent / "out"
     assert "is not a folder" in zarrio("convert", *sources, out, code=2).err
@@ -210,6 +201,9 @@ def test_several_sources_and_a_folder_as_with_cp(folder, zarrio, made):
     wanted = [(str(source), str(out / f"{source.name}.zarr")) for source in sources]
     assert made(*sources, out) == wanted
     assert made("--overwrite", *sources, f"{out}/") == wanted
+    shown = zarrio("convert", folder, folder.parent / "all.zarr", code=2).err
+    assert "all.zarr, is not a folder. Give one file" in shown
+    assert not (folder.parent / "all.zarr").exists()
 
 
 def test_a_batch_leaves_what_is_there_and_goes_on(nwb, tmp_path, zarrio):

@@ -136,13 +136,6 @@ def neighbours(folder: Place) -> tuple[Place, Place]:
     return first, second
 
 
-def test_paths_have_slashes_on_every_system(folder):
-    first, second = neighbours(folder)
-    groups = ("acquisition", "stimulus/presentation/data")
-    entries = [entry for group in groups for entry in document(second, f"{group}/.zattrs")["zarr_link"]]
-    assert [entry["source"] for entry in entries] == [f"../../../raw data/{first.name}"] * 2
-
-
 def check_neighbours(second: Place, first: Place) -> None:
     nwbfile = read(second, **FOLLOW)
     trace = nwbfile.acquisition["trace"]
@@ -168,6 +161,10 @@ def renamed(folder: Place) -> tuple[Place, Place]:
 def test_files_in_other_directories(folder, place):
     first, second = place(folder)
     check_neighbours(second, first)
+    if place is neighbours:  # paths have slashes on every system
+        groups = ("acquisition", "stimulus/presentation/data")
+        entries = [entry for group in groups for entry in document(second, f"{group}/.zattrs")["zarr_link"]]
+        assert [entry["source"] for entry in entries] == [f"../../../raw data/{first.name}"] * 2
 
 
 def test_a_file_that_is_reached_through_a_symbolic_link(tmp_path):

@@ -49,7 +49,7 @@ def test_stored_form_in_an_attribute(file, name):
     assert (stored["value"]["source"], stored["value"]["path"]) == (".", "/values")
 
 
-def test_they_are_read_back(file):
+def test_they_are_read_back_and_indexing_goes_on_in_the_selection(file):
     builder = read_builder(file)
     attributes, regions = builder.attributes, builder["regions"].data
     for position, (name, (_, _, values)) in enumerate(REGIONS.items()):
@@ -60,10 +60,7 @@ def test_they_are_read_back(file):
     for name in ("single", "untold"):
         assert isinstance(builder[name].data, RegionReference)
         assert np.array_equal(builder[name].data[()], REGIONS["slices"][2])
-
-
-def test_indexing_goes_on_in_the_selection(file):
-    reference = read_builder(file).attributes["slices"]
+    reference = attributes["slices"]
     assert reference[1].tolist() == VALUES[3, 0:2].tolist()
     assert reference[0, 1] == VALUES[1, 1]
     assert np.asarray(reference).tolist() == REGIONS["slices"][2].tolist()

@@ -108,10 +108,12 @@ def test_the_documentation_of_the_schema_on_request(documented):
     assert {node: document(documented, f"{node}.zattrs").get("doc") for node in wanted} == wanted
 
 
-def test_it_is_off_by_default(rich):
+def test_it_is_off_by_default_and_a_users_own_attribute_of_that_name_is_kept(rich, folder):
     attributes = {key: found for key, found in document(rich, ".zmetadata")["metadata"].items() if ".zattrs" in key}
     assert len(attributes) > 100
     assert [key for key, found in attributes.items() if "doc" in found and "specifications" not in key] == []
+    found = round_trip(folder / "file.zarr", root(dataset("x", [1], attributes={"doc": "mine"}), doc="ours"))
+    assert (found.attributes["doc"], found["x"].attributes["doc"]) == ("ours", "mine")
 
 
 def test_it_is_hidden_on_reading_and_not_exported_as_an_attribute(documented, tmp_path):
@@ -123,11 +125,6 @@ def test_it_is_hidden_on_reading_and_not_exported_as_an_attribute(documented, tm
         with NWBHDF5IO(str(tmp_path / "file.nwb"), "w") as other:
             other.export(io, write_args={"link_data": False})
     assert read(documented).acquisition["trace"].data.shape == (20, 3)
-
-
-def test_a_users_own_attribute_of_that_name_is_kept(folder):
-    found = round_trip(folder / "file.zarr", root(dataset("x", [1], attributes={"doc": "mine"}), doc="ours"))
-    assert (found.attributes["doc"], found["x"].attributes["doc"]) == ("ours", "mine")
 
 
 @pytest.mark.needs("append")

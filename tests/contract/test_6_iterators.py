@@ -59,21 +59,19 @@ def test_hints_that_are_missing_or_too_small(folder, chunk_shape, data_shape):
     assert data.maxshape == (None, 6)
 
 
-def test_an_iterator_without_the_methods_of_hints(folder):
+def test_an_iterator_without_the_methods_of_hints_or_whose_hint_is_not_needed(folder):
     class Bare(Blocks):
         recommended_chunk_shape = None  # type: ignore[assignment]
         recommended_data_shape = None  # type: ignore[assignment]
 
     assert identical(written(folder / "file.zarr", Bare(blocks(VALUES, *ROWS)))[()], VALUES)
 
-
-def test_chunks_that_are_given_need_no_hint(folder):
     class Refusing(Blocks):
         def recommended_chunk_shape(self) -> Any:
             raise NotImplementedError
 
     iterator = ZarrDataIO(Refusing(blocks(VALUES, *ROWS)), chunks=(3, 6))
-    assert written(folder / "file.zarr", iterator).chunks == (3, 6)
+    assert written(folder / "given.zarr", iterator).chunks == (3, 6)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +104,10 @@ def test_growing_on_any_axis(folder, values, keys):
     assert identical(written(folder / "file.zarr", iterator)[()], values)
 
 
-def test_overlapping_blocks_the_last_one_counts(folder):
+def test_of_overlapping_blocks_the_last_one_counts_and_there_may_be_none(folder):
     given = [*blocks(VALUES * 0, np.s_[:7, :6]), *blocks(VALUES, *ROWS)]
     assert identical(written(folder / "file.zarr", Blocks(given, chunk_shape=(3, 3)))[()], VALUES)
-
-
-def test_no_blocks_at_all(folder):
-    data = written(folder / "file.zarr", Blocks([], (None, 6)))
+    data = written(folder / "none.zarr", Blocks([], (None, 6)))
     assert (data.shape[0], data.dtype) == (0, np.dtype("i4"))
 
 
@@ -268,11 +263,14 @@ def test_one_iterator_for_two_datasets_of_an_append_is_refused(folder):
     assert not {"one", "two"} & set(read(path).acquisition)
 
 
-def test_the_data_of_two_iterators_may_be_one_list(folder):
+def test_the_data_of_two_iterators_may_be_one_list_and_values_may_be_left_out_on_purpose(folder):
     data = [[1, 2], [3, 4], [5, 6]]
     tree = root(dataset("a", DataChunkIterator(data=data)), dataset("b", DataChunkIterator(data=data)))
     builder = read_builder(write_builder(folder / "file.zarr", tree))
     assert builder["a"].data[()].tolist() == builder["b"].data[()].tolist() == data
+    generator = advanced(rows([1, 2], [3, 4], [5, 6]))
+    iterator = DataChunkIterator(data=itertools.chain(generator), dtype=I4, maxshape=(None, 2))
+    assert written(folder / "rest.zarr", iterator)[()].tolist() == [[3, 4], [5, 6]]
 
 
 I4 = np.dtype("i4")
@@ -295,12 +293,6 @@ def test_an_iterator_that_has_been_started_is_refused(folder, iterator):
     with pytest.raises(ValueRefusedError, match=r"taken from the iterator already.*\(/it\)"):
         write_builder(folder / "file.zarr", root(dataset("it", iterator())))
     assert list(folder.iterdir()) == []
-
-
-def test_values_that_are_left_out_on_purpose(folder):
-    generator = advanced(rows([1, 2], [3, 4], [5, 6]))
-    iterator = DataChunkIterator(data=itertools.chain(generator), dtype=I4, maxshape=(None, 2))
-    assert written(folder / "file.zarr", iterator)[()].tolist() == [[3, 4], [5, 6]]
 
 
 @pytest.mark.parametrize(
@@ -327,15 +319,12 @@ def test_rows_of_another_length_are_refused_with_their_block(folder, iterator, b
     assert "(/it)" in str(caught.value)
 
 
-def test_rows_that_differ_inside_a_block_are_refused_by_name(folder):
+def test_no_blocks_of_a_known_shape_and_rows_that_differ_inside_a_block_are_refused(folder):
+    with pytest.raises(ValueRefusedError, match=r"no block of an array of shape \(7, 6\)"):
+        write_builder(folder / "file.zarr", root(dataset("it", Blocks([], (7, 6), data_shape=(7, 6)))))
     data = DataChunkIterator(data=rows([1, 2], [3, 4, 5]), buffer_size=2, dtype=I4, maxshape=(None, None))
     with pytest.raises(ValueRefusedError, match=r"differ in length.*\(/it\)"):
         write_builder(folder / "file.zarr", root(dataset("it", data)))
-
-
-def test_an_iterator_of_known_shape_without_blocks_is_refused(folder):
-    with pytest.raises(ValueRefusedError, match=r"no block of an array of shape \(7, 6\)"):
-        write_builder(folder / "file.zarr", root(dataset("it", Blocks([], (7, 6), data_shape=(7, 6)))))
 
 
 BINARY = [b"a", b"b\xff\x00c", "ü".encode()]

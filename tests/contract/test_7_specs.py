@@ -39,6 +39,9 @@ def check(path: Place) -> None:
 
 def test_extensions_that_only_the_file_knows(extended):
     check(extended)
+    wanted = {"core", "hdmf-common", "hdmf-experimental", *NAMES}
+    assert ZarrIO.get_namespaces(extended).keys() == wanted
+    assert set(ZarrIO.load_namespaces(catalog(), extended)) == wanted
 
 
 @pytest.mark.needs("processes")
@@ -52,12 +55,6 @@ def test_in_another_process(extended):
         [sys.executable, "-W", "ignore", "-c", code, str(extended)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["FirstSeries", "7"]
-
-
-def test_all_namespaces_of_the_file_are_named(extended):
-    wanted = {"core", "hdmf-common", "hdmf-experimental", *NAMES}
-    assert ZarrIO.get_namespaces(extended).keys() == wanted
-    assert set(ZarrIO.load_namespaces(catalog(), extended)) == wanted
 
 
 def test_load_namespaces_returns_the_same_as_hdf5io(folder, tmp_path):
