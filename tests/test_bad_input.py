@@ -45,7 +45,6 @@ from tests import samples
 from tests.documents import check_error as check
 from tests.extensions import extension, write_with
 from tests.places import stored_files
-from tests.servers import WebServer, serving
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +115,6 @@ def test_paths_without_a_zarr_file(tmp_path, thing, mode):
     assert thing != "an HDF5 file" or re.search("NWBHDF5IO.*`zarrio convert`", str(caught.value))
     assert not NWBZarrIO.can_read(path)
     assert stored_files(tmp_path) == before
-
-
-def test_an_array_inside_a_file_is_not_a_file(store):
-    with pytest.raises(NotZarrError, match="single Zarr array") as caught:
-        ZarrIO(store / "acquisition" / "trace" / "data")
-    check(caught.value, store / "acquisition" / "trace" / "data")
 
 
 def test_mode_a_of_a_path_without_a_file_has_nothing_to_read(tmp_path):
@@ -267,20 +260,21 @@ def test_files_in_a_group_are_files(tmp_path):
     assert read(whole / "scratch_of_mine").acquisition.keys() == {"trace"}
 
 
-def test_a_group_inside_a_file_on_a_web_server(whole, tmp_path):
-    web = tmp_path / "web"
-    web.mkdir()
-    shutil.copytree(whole, web / "file.nwb.zarr")
-    with serving(WebServer(web)) as server, pytest.raises(ZarrBackendError) as caught:
-        NWBZarrIO(f"{server.url}/file.nwb.zarr/acquisition")
-    assert f"{server.url}/file.nwb.zarr" in caught.value.remedy
+def test_a_group_inside_a_file_on_a_web_server(whole, web):
+    shutil.copytree(whole, web.folder / "file.nwb.zarr")
+    with pytest.raises(ZarrBackendError) as caught:
+        NWBZarrIO(f"{web.url}/file.nwb.zarr/acquisition")
+    assert f"{web.url}/file.nwb.zarr" in caught.value.remedy
 
 
-def test_invalid_paths_and_modes():
+def test_what_cannot_be_opened_at_all(store):
     with pytest.raises(UsageError, match="cannot hold a Zarr file"):
         ZarrIO(3)
     with pytest.raises(UsageError, match="mode 'rw' is unknown"):
         ZarrIO("file.zarr", "rw")
+    with pytest.raises(NotZarrError, match="single Zarr array") as caught:
+        ZarrIO(store / "acquisition" / "trace" / "data")
+    check(caught.value, store / "acquisition" / "trace" / "data")
 
 
 # ---- Zarr, but not HDMF --------------------------------------------------------------------------------------------
@@ -291,7 +285,7 @@ def _plain_zarr(path: Path, **attributes: Any) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")
-def test_a_zarr_file_of_another_program(tmp_path):
+def test_a_zarr_file_of_another_program_or_an_empty_one(tmp_path):
     path = _plain_zarr(tmp_path / "other.zarr", answer=42)
     with pytest.raises(UnsupportedFileError, match="Missing NWB version") as caught:
         read(path)
@@ -302,13 +296,10 @@ def test_a_zarr_file_of_another_program(tmp_path):
     with ZarrIO(path) as io, pytest.raises(ContainerError, match="the root has no data_type") as caught:
         io.read()
     check(caught.value, path, "/")
-
-
-def test_a_damaged_chunk_of_a_scalar(store):
-    (store / "session_description" / "0").write_bytes(b"\1\2\3")
-    with pytest.raises(ChunkError, match="the chunk '0") as caught:
-        read(store)
-    check(caught.value, store, "/session_description")
+    zarr.create_group(str(tmp_path / "empty.zarr"), zarr_format=2)
+    with ZarrIO(tmp_path / "empty.zarr") as io, pytest.raises(NotZarrError, match="There are no values") as caught:
+        io.read()
+    check(caught.value, tmp_path / "empty.zarr")
 
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")
@@ -326,13 +317,6 @@ def test_an_nwb_version_that_pynwb_cannot_read(tmp_path, write, reason):
     with pytest.raises(UnsupportedFileError, match=reason) as caught:
         read(tmp_path / "old.nwb.zarr")
     check(caught.value, tmp_path / "old.nwb.zarr", "/")
-
-
-def test_an_empty_zarr_group(tmp_path):
-    zarr.create_group(str(tmp_path / "empty.zarr"), zarr_format=2)
-    with ZarrIO(tmp_path / "empty.zarr") as io, pytest.raises(NotZarrError, match="There are no values") as caught:
-        io.read()
-    check(caught.value, tmp_path / "empty.zarr")
 
 
 def test_no_cached_namespace(store):
@@ -389,6 +373,7 @@ SPOILED: list[tuple[Callable[[Path], Any], type[ZarrBackendError], str, str]] = 
     (lambda store: make_group(store / TRACE / "data"), ContainerError, "a group where the schema", f"/{TRACE}/data"),
     (lambda store: make_group(store / TEXT), ContainerError, "a group where the schema names a dataset", f"/{TEXT}"),
     (lambda store: shutil.rmtree(store / TEXT), ContainerError, TEXT, "/"),
+    (lambda store: (store / TEXT / "0").write_bytes(b"\1\2\3"), ChunkError, "the chunk '0", f"/{TEXT}"),
     (edited(f"{TRIALS}/id", neurodata_type="DecompositionSeries", namespace="core"), ContainerError, "no con",
      f"/{TRIALS}"),
 ]  # fmt: skip
@@ -494,26 +479,18 @@ def test_an_invalid_reference(store):
 
 
 # ---- refusing to write ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", ["w", "w-", "x"])
 @pytest.mark.parametrize("thing", THINGS)
-def test_other_files_are_not_replaced(tmp_path, thing, mode):
-    if (thing, mode) == ("an empty folder", "w"):
-        pytest.skip("there is nothing to lose")
+def test_other_files_are_replaced_by_force_only(tmp_path, thing):
     path = tmp_path / "thing.nwb"
     THINGS[thing](path)
     before = stored_files(tmp_path)
-    with pytest.raises(StoreExistsError) as caught:
-        NWBZarrIO(path, mode)
-    check(caught.value, path)
-    assert isinstance(caught.value, FileExistsError)
-    assert stored_files(tmp_path) == before
-    assert path.exists()
-
-
-@pytest.mark.parametrize("thing", THINGS)
-def test_force_overwrite_replaces_anything(tmp_path, thing):
-    path = tmp_path / "thing.nwb"
-    THINGS[thing](path)
+    for mode in ("w-", "x", "w")[: 2 if thing == "an empty folder" else 3]:  # where there is something to lose
+        with pytest.raises(StoreExistsError) as caught:
+            NWBZarrIO(path, mode)
+        check(caught.value, path)
+        assert isinstance(caught.value, FileExistsError)
+        assert stored_files(tmp_path) == before
+        assert path.exists()
     samples.write_zarr(path, samples.plain_nwbfile("new"), force_overwrite=True)
     assert read(path).identifier == "new"
     assert not (path / "thesis.txt").exists()
@@ -554,31 +531,23 @@ def test_a_file_is_not_exported_onto_itself(store, tmp_path, monkeypatch, spelli
         io.export(source)
     check(caught.value, Path(io.source))
     assert stored_files(store) == before
-
-
-def test_the_source_of_an_export_is_never_replaced(tmp_path):
-    path = samples.write_hdf5(tmp_path / "file.nwb", samples.plain_nwbfile())
-    before = path.read_bytes()
-    with (
-        NWBHDF5IO(path, "r") as source,
-        NWBZarrIO(path, "w", force_overwrite=True) as io,
-        pytest.raises(StoreExistsError, match="onto itself"),
-    ):
+    hdf5 = samples.write_hdf5(tmp_path / "file.nwb", samples.plain_nwbfile())
+    content = hdf5.read_bytes()
+    onto_itself = pytest.raises(StoreExistsError, match="onto itself")
+    with NWBHDF5IO(hdf5, "r") as source, NWBZarrIO(hdf5, "w", force_overwrite=True) as io, onto_itself:
         io.export(source)
-    assert path.read_bytes() == before
+    assert hdf5.read_bytes() == content
 
 
 # ---- a root without its document ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "use", [lambda path: ZarrIO(path, "r"), lambda path: convert(path, path.parent / "b.h5")], ids=["read", "convert"]
-)
-def test_a_file_of_format_3_without_the_document_of_its_root(use: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_file_of_format_3_without_the_document_of_its_root(tmp_path: Path) -> None:
     path = samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile(), zarr_format=3)
     (path / "zarr.json").unlink()
-    with pytest.raises(MetadataError, match="below it has metadata") as caught:
-        use(path)
-    assert caught.value.path == "/"
-    assert "Restore the document of the root" in caught.value.remedy
+    for use in (ZarrIO, partial(convert, target=tmp_path / "b.h5")):
+        with pytest.raises(MetadataError, match="below it has metadata") as caught:
+            use(path)
+        assert caught.value.path == "/"
+        assert "Restore the document of the root" in caught.value.remedy
 
 
 def test_a_folder_of_files_names_one_of_them(tmp_path: Path) -> None:

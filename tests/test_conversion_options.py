@@ -54,9 +54,7 @@ ANY: list[dict[str, Any]] = [{"codec": "zstd"}, {"resume": True}, {"strict_json"
     *(("b.zarr", {"zarr_format": 3}, option) for option in (*ANY, {"link_data": False})),
     *(("b.h5", {}, option) for option in (*ANY, {"nczarr": True}, {"shards": "auto"})),
 ], ids=str)  # fmt: skip
-def test_options_without_effect_on_a_target_are_refused(
-    source: Path, tmp_path: Path, target: str, others: Any, option: Any
-) -> None:
+def test_options_without_effect_on_a_target_are_refused(source, tmp_path, target, others, option):
     convert(source, tmp_path / "a.zarr")
     with pytest.raises(UsageError, match=f"{next(iter(option))} does not apply here"):
         convert(tmp_path / "a.zarr", tmp_path / target, **others, **arguments(**option))
@@ -74,9 +72,7 @@ def test_options_without_effect_on_a_target_are_refused(
     ({"zarr_format": 4}, "4 is not a Zarr format"),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("call", [convert, dry_run])
-def test_a_dry_run_refuses_what_a_conversion_of_hdf5_refuses(
-    source: Path, tmp_path: Path, call: Any, option: dict[str, Any], said: str
-) -> None:
+def test_a_dry_run_refuses_what_a_conversion_of_hdf5_refuses(source, tmp_path, call, option, said):
     with pytest.raises(UsageError, match=said) as caught:
         call(source, tmp_path / "a.zarr", **arguments(**option))
     assert caught.value.remedy
@@ -243,9 +239,7 @@ def test_settings_apply_to_hdf5(series: Path, tmp_path: Path) -> None:
     ({"**/data": {"codec": "lz77"}}, "b.zarr", "lz77", "'blosc'"),
     ({"**/data": {"codec": "zstd"}}, "b.zarr.json", "settings does not apply here", "Leave settings= out"),
 ], ids=str)  # fmt: skip
-def test_settings_that_do_not_fit_are_refused(
-    series: Path, tmp_path: Path, settings: Any, target: str, said: str, remedy: str
-) -> None:
+def test_settings_that_do_not_fit_are_refused(series, tmp_path, settings, target, said, remedy):
     source = series
     if target.endswith(".h5"):
         source = tmp_path / "a.zarr"

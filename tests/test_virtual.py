@@ -145,10 +145,14 @@ def test_differs_from_a_copy_in_nothing_but_how_it_is_stored(tmp_path):
     assert "chunks" not in notes  # a missing chunk is not damage
 
 
-def test_all_chunks_are_promised_where_they_are_there(pair):
+def test_all_chunks_are_promised_where_they_are_there_and_documents_are_bounded(pair):
     assert json.loads(references(pair[1])[".zattrs"])["_hdmf"]["chunks"] == "all"
     with ZarrIO(pair[1], "r", read_options=ReadOptions(missing_chunks="error")) as io:
         np.testing.assert_array_equal(io.read_builder().datasets["data"].data[:], SQUARE)
+    keys = open_store(pair[1])
+    keys.read_rules = ReadRules(limits=Limits(max_document_bytes=100))
+    with pytest.raises(LimitError, match="max_document_bytes"):
+        keys.get(".zgroup")
 
 
 def test_the_last_chunk_does_not_reach_beyond_the_file(tmp_path):
@@ -275,7 +279,7 @@ def test_a_changed_source_is_reported(pair, change):
         np.testing.assert_array_equal(read(target, "data"), SQUARE)
 
 
-def test_a_source_that_changes_while_it_is_open_is_reported(pair):
+def test_a_source_that_changes_while_it_is_open_or_listed_is_reported(pair, monkeypatch):
     source, target = pair
     with ZarrIO(target, "r") as io:
         data = io.read_builder().datasets["data"].data
@@ -283,14 +287,10 @@ def test_a_source_that_changes_while_it_is_open_is_reported(pair):
         os.utime(source, ns=(1, 1))
         with pytest.raises(StoreError, match="has changed"):
             data[600:]
-
-
-def test_a_source_that_changes_while_it_is_listed_is_reported(pair, monkeypatch):
-    source, target = pair
     plan = writing._leave
 
     def touch(*arguments: Any) -> Any:
-        os.utime(source, ns=(1, 1))
+        os.utime(source, ns=(2, 2))
         return plan(*arguments)
 
     monkeypatch.setattr(writing, "_leave", touch)
@@ -357,23 +357,8 @@ def test_few_requests_for_the_index(web, tmp_path, library):
     np.testing.assert_array_equal(read(tmp_path / "a.zarr.json", "large", storage_options=options)[-5:], DATA[-5:])
 
 
-@pytest.fixture
-def uploaded(pair: tuple[Path, Path], web: Any) -> tuple[Path, Path]:
-    """The pair in the folder of a server."""
-    return tuple(Path(shutil.copyfile(path, web.folder / path.name)) for path in pair)  # type: ignore[return-value]
-
-
-def test_made_here_and_uploaded(uploaded, web):
-    url = f"{web.url}/{uploaded[1].name}"
-    np.testing.assert_array_equal(read(url, "data"), SQUARE)
-    content = bytearray(uploaded[0].read_bytes())
-    content[100] ^= 1
-    uploaded[0].write_bytes(content)
-    with pytest.raises(StoreError, match="has changed"):
-        read(url, "data")
-
-
-def test_adjacent_chunks_take_one_request(uploaded, web):
+def test_a_pair_that_was_uploaded_is_read_in_few_requests_unless_it_has_changed(pair, web, web_proxy):
+    uploaded = [Path(shutil.copyfile(path, web.folder / path.name)) for path in pair]
     with ZarrIO(f"{web.url}/{uploaded[1].name}", "r") as io:
         datasets = io.read_builder().datasets
         before = web.requests
@@ -381,15 +366,19 @@ def test_adjacent_chunks_take_one_request(uploaded, web):
         assert web.requests - before == 4  # its size, both of its ends, and all chunks
         np.testing.assert_array_equal(datasets["last"].data[-5:], DATA[-5:])
         assert web.requests - before == 5
-
-
-def test_the_first_slice_and_the_comparison_with_the_record_take_few_requests(uploaded, web_proxy):
     for selection in (np.s_[:], np.s_[:10, :10]):  # several chunks, and one
         with ZarrIO(f"{web_proxy.url}/{uploaded[1].name}", "r") as io:
             data = io.read_builder().datasets["data"].data
             web_proxy.reset()
             np.testing.assert_array_equal(data[selection], SQUARE[selection])
         assert len(web_proxy.requests) == 4
+    url = f"{web.url}/{uploaded[1].name}"
+    np.testing.assert_array_equal(read(url, "data"), SQUARE)
+    content = bytearray(uploaded[0].read_bytes())
+    content[100] ^= 1
+    uploaded[0].write_bytes(content)
+    with pytest.raises(StoreError, match="has changed"):
+        read(url, "data")
 
 
 def test_a_pair_on_a_server_that_was_moved(pair, s3):
@@ -570,13 +559,6 @@ def test_a_damaged_record(tmp_path, record):
     assert caught.value.store == str(target)
 
 
-def test_a_document_of_bounded_size(pair):
-    keys = open_store(pair[1])
-    keys.read_rules = ReadRules(limits=Limits(max_document_bytes=100))
-    with pytest.raises(LimitError, match="max_document_bytes"):
-        keys.get(".zgroup")
-
-
 # ---- options --------------------------------------------------------------------------------------------------------
 def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -614,9 +596,12 @@ def test_what_has_no_meaning(pair, tmp_path, options):
     assert not target.exists()
 
 
-def test_references_on_a_server_to_a_local_file(pair, s3):
+def test_no_source_and_references_on_a_server_to_a_local_file(pair, s3, web, tmp_path):
     with pytest.raises(UsageError, match="on a server"):
         convert(pair[0], s3.url("b.zarr.json"), to="virtual", storage_options=s3.options)
+    for source in (tmp_path / "a.h5", f"{web.url}/a.h5"):
+        with pytest.raises(StoreNotFoundError):
+            convert(source, tmp_path / "a.zarr.json", to="virtual")
 
 
 def test_nothing_else_is_replaced(pair, tmp_path):
@@ -631,12 +616,6 @@ def test_nothing_else_is_replaced(pair, tmp_path):
     (tmp_path / "c.zarr.json").mkdir()
     with pytest.raises(StoreExistsError, match="directory"):
         convert(pair[0], tmp_path / "c.zarr.json", to="virtual", overwrite=True)
-
-
-def test_nothing_is_there(tmp_path, web):
-    for source in (tmp_path / "a.h5", f"{web.url}/a.h5"):
-        with pytest.raises(StoreNotFoundError):
-            convert(source, tmp_path / "a.zarr.json", to="virtual")
 
 
 def test_command_and_back_to_hdf5(pair, tmp_path, capsys):

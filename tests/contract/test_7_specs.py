@@ -42,6 +42,12 @@ def test_extensions_that_only_the_file_knows(extended):
     wanted = {"core", "hdmf-common", "hdmf-experimental", *NAMES}
     assert ZarrIO.get_namespaces(extended).keys() == wanted
     assert set(ZarrIO.load_namespaces(catalog(), extended)) == wanted
+    loaded = catalog()
+    ZarrIO.load_namespaces(loaded, extended, namespaces=["hdmf-common"])
+    assert set(loaded.namespaces) == {"hdmf-common"}
+    ZarrIO.load_namespaces(loaded, extended, namespaces=["hdmf-experimental", "core"])
+    ZarrIO.load_namespaces(loaded, extended, namespaces=["ndx-first"])
+    assert set(loaded.namespaces) == {"hdmf-common", "hdmf-experimental", "core", "ndx-first"}
 
 
 @pytest.mark.needs("processes")
@@ -70,15 +76,6 @@ def test_load_namespaces_returns_the_same_as_hdf5io(folder, tmp_path):
     assert plain[0] == plain[1]
     with ZarrIO(second) as io:
         assert io.load_namespaces_io(catalog()) == other
-
-
-def test_one_namespace_and_what_it_needs(extended):
-    loaded = catalog()
-    ZarrIO.load_namespaces(loaded, extended, namespaces=["hdmf-common"])
-    assert set(loaded.namespaces) == {"hdmf-common"}
-    ZarrIO.load_namespaces(loaded, extended, namespaces=["hdmf-experimental", "core"])
-    ZarrIO.load_namespaces(loaded, extended, namespaces=["ndx-first"])
-    assert set(loaded.namespaces) == {"hdmf-common", "hdmf-experimental", "core", "ndx-first"}
 
 
 @pytest.mark.parametrize("is_newer_first", [True, False])
@@ -130,13 +127,7 @@ def test_they_travel_with_an_export(extended, folder, tmp_path, way):
     check(folder / "copy.nwb.zarr")
 
 
-def test_an_export_does_not_cache_them_on_request(extended, folder):
-    with NWBZarrIO(extended) as source, NWBZarrIO(folder / "copy.nwb.zarr", "w") as io:
-        io.export(source, cache_spec=False)
-    assert not any(key.startswith("specifications") for key in keys_of(folder / "copy.nwb.zarr"))
-
-
-def test_a_file_without_cached_specifications(folder):
+def test_specifications_are_not_cached_on_request(extended, folder):
     path = folder / "file.nwb.zarr"
     with NWBZarrIO(path, "w") as io:
         io.write(samples.plain_nwbfile(), cache_spec=False)
@@ -145,6 +136,9 @@ def test_a_file_without_cached_specifications(folder):
         assert ZarrIO.load_namespaces(catalog(), path) == {}
     assert ZarrIO.get_namespaces(path) == {}
     assert read(path, load_namespaces=False).identifier == "plain"
+    with NWBZarrIO(extended) as source, NWBZarrIO(folder / "copy.nwb.zarr", "w") as io:
+        io.export(source, cache_spec=False)
+    assert not any(key.startswith("specifications") for key in keys_of(folder / "copy.nwb.zarr"))
 
 
 @pytest.mark.needs("append")

@@ -48,11 +48,8 @@ def everything(shared_folder: Place, tmp_path_factory: pytest.TempPathFactory) -
     return there_and_back(write_everything(tmp_path_factory.mktemp("everything") / "all.h5"), shared_folder)
 
 
-def test_one_of_everything_comes_back_as_it_was(everything: Rounds) -> None:
+def test_one_of_everything_comes_back_as_it_was_and_a_second_round_changes_nothing(everything, folder):
     assert differences(everything.source, everything.back) == []
-
-
-def test_a_second_round_changes_nothing(everything: Rounds, folder: Place) -> None:
     convert(everything.back, folder / "again.zarr")
     assert contents(folder / "again.zarr") == contents(everything.made)
 

@@ -333,9 +333,7 @@ def test_an_export_says_that_data_in_the_fields_of_a_column_are_not_written(tmp_
             io.export(source, nwbfile)
 
 
-def test_a_table_that_hdmf_cannot_build_is_exported_and_copied_as_it_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_hdmf_cannot_build_is_exported_and_copied_as_it_was_read(tmp_path, monkeypatch):
     def fails(self: Any, spec: Any, container: Any, manager: Any) -> None:
         raise ContainerConfigurationError("Units 'units' does not have attribute 'a' for mapping to spec: {...}")
 

@@ -166,13 +166,6 @@ def short(container: AbstractContainer) -> dict[str, Any]:
     return dict(zip(SHORT, found, strict=True))
 
 
-def ordered_images() -> Images:
-    """Return images with a dataset of references to them."""
-    images = [GrayscaleImage(name=name, data=np.eye(2)) for name in ("one", "two")]
-    order = ImageReferences(name="order_of_images", data=images[::-1])
-    return Images(name="pictures", images=images, order_of_images=order)
-
-
 @pytest.mark.parametrize("touched", ["series", "sharing", "both"])
 def test_a_series_lists_those_that_share_its_data(path, touched):
     nwbfile = opened(path)
@@ -187,25 +180,9 @@ def test_a_series_lists_those_that_share_its_data(path, touched):
     assert len(copy.copy(series.fields["data_link"])) == 1
 
 
-def test_a_series_that_shares_data_is_made_when_it_is_asked_for(folder):
-    """What cannot be made is an error there, and not where the shared series is opened."""
-    path = samples.write_zarr(folder / "damaged.zarr", many_nwbfile())
-    change_attributes(path, "stimulus/presentation/shares", lambda attributes: attributes.update(comments=[1, 2]))
-    series = opened(path).acquisition["many_00"]
-    assert series.data[:].tolist() == [1.0, 0.0]
-    with pytest.raises(ContainerError):
-        series.data_link  # noqa: B018 - a property
-
-
-@pytest.fixture
-def damaged(folder):
-    """Return a file in which one of many series cannot be made."""
-    path = samples.write_zarr(folder / "damaged.zarr", many_nwbfile())
-    change_attributes(path, "acquisition/many_07", lambda attributes: attributes.update(data=1))
-    return path
-
-
-def test_an_error_is_raised_when_the_object_is_touched(damaged):
+def test_an_error_is_raised_when_the_object_is_touched(folder):
+    damaged = samples.write_zarr(folder / "damaged.zarr", many_nwbfile())
+    change_attributes(damaged, "acquisition/many_07", lambda attributes: attributes.update(data=1))
     with NWBZarrIO(damaged) as io:
         nwbfile = io.read()
         assert "many_07" in nwbfile.acquisition
@@ -224,10 +201,15 @@ def test_an_error_is_raised_when_the_object_is_touched(damaged):
         io.read()
 
 
-def test_what_does_not_fit_its_type(folder):
+def test_what_does_not_fit_its_type_is_an_error_when_it_is_asked_for(folder):
     path = samples.write_zarr(folder / "wrong.zarr", many_nwbfile())
     change_attributes(path, "acquisition/many_03/data", lambda attributes: attributes.update(unit=3.5))
+    change_attributes(path, "stimulus/presentation/shares", lambda attributes: attributes.update(comments=[1, 2]))
     nwbfile = opened(path)
+    series = nwbfile.acquisition["many_00"]  # and not where the shared series is opened
+    assert series.data[:].tolist() == [1.0, 0.0]
+    with pytest.raises(ContainerError):
+        series.data_link  # noqa: B018 - a property
     with pytest.raises(ContainerError, match="unit") as caught:
         nwbfile.acquisition["many_03"]
     assert caught.value.path == "/acquisition/many_03"
@@ -276,7 +258,7 @@ def test_what_is_added_in_memory_and_copies(path):
     assert "many_01" in nwbfile._repr_html_()
 
 
-def test_links_and_references_lead_to_the_same_objects(path):
+def test_links_and_references_lead_to_the_same_objects(path, folder):
     nwbfile = opened(path)
     linked = nwbfile.processing["many"]["many_01"]
     assert linked is nwbfile.acquisition["many_01"]
@@ -287,11 +269,10 @@ def test_links_and_references_lead_to_the_same_objects(path):
     assert nwbfile.electrodes["group"][0] is nwbfile.electrode_groups["shank0"]
     assert nwbfile.electrodes["group"][0].device is nwbfile.devices["probe"]
     assert nwbfile.stimulus["shares"].data is nwbfile.acquisition["many_00"].data
-
-
-def test_references_to_what_is_in_the_same_container(folder):
     nwbfile = samples.plain_nwbfile()
-    nwbfile.add_acquisition(ordered_images())
+    images = [GrayscaleImage(name=name, data=np.eye(2)) for name in ("one", "two")]
+    order = ImageReferences(name="order_of_images", data=images[::-1])
+    nwbfile.add_acquisition(Images(name="pictures", images=images, order_of_images=order))
     path = samples.write_zarr(folder / "images.zarr", nwbfile)
     found = opened(path).acquisition["pictures"]
     assert [each.name for each in found.order_of_images[:]] == ["two", "one"]

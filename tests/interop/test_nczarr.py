@@ -222,7 +222,7 @@ def added(path: Path) -> dict[str, Any]:
     return {(key, name): documents[key][name] for key in documents for name in nczarr.ADDED if name in documents[key]}
 
 
-def test_an_iterator_has_its_length(tmp_path):
+def test_an_iterator_has_its_length_and_an_append_keeps_it_true(tmp_path):
     nwbfile = samples.plain_nwbfile()
     data = DataChunkIterator((np.arange(3) for _ in range(7)), dtype=np.dtype("i8"))
     nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
@@ -230,10 +230,6 @@ def test_an_iterator_has_its_length(tmp_path):
     reported = netcdf(path)
     assert reported["arrays"]["/acquisition/grows/data"]["shape"] == [7, 3]
     assert reported["arrays"].keys() == numbers_of(path)
-
-
-def test_an_append_keeps_it_true(tmp_path):
-    path = samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile(), write_options=NCZARR)
     with samples.edit_zarr(path) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5), unit="V", rate=1.0))
         inside = TimeSeries(name="inside", data=np.arange(4.0), unit="V", rate=1.0)
@@ -248,14 +244,11 @@ def test_an_append_keeps_it_true(tmp_path):
     assert_equal_values(reported, path)
 
 
-def test_format_3_has_no_such_attributes(tmp_path):
+def test_format_3_has_no_such_attributes_and_a_zip_file_is_written_so_and_not_made_so(tmp_path):
     with pytest.raises(UsageError, match="format 3"):
         write_builder(tmp_path / "a.zarr", root(), zarr_format=3, write_options=NCZARR)
     with pytest.raises(UsageError, match="format 3"):
         add_nczarr(write_builder(tmp_path / "a.zarr", root(), zarr_format=3))
-
-
-def test_a_zip_file_is_written_so_and_not_made_so(tmp_path):
     path = write_builder(tmp_path / "a.zarr.zip", root(dataset("a", np.arange(3))), write_options=NCZARR)
     attributes = json.loads(metadata(path)[".zattrs"])
     assert attributes["_nczarr_group"] == {"dimensions": {"_anonymous3": 3}, "arrays": ["a"], "groups": []}

@@ -113,9 +113,7 @@ def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) ->
     ("group/data/.zattrs", '{"zarr_dtype": [{"name": "x", "dtype": "nonsense"}]}', None, ""),
     ("group/data/.zarray", "{}", MetadataError, "/group/data"),
 ])  # fmt: skip
-def test_damage_is_told_with_file_and_node(
-    tmp_path: Path, key: str, text: str, error: type[Exception] | None, said: str
-) -> None:
+def test_damage_is_told_with_file_and_node(tmp_path, key, text, error, said):
     path = hand_made(tmp_path / "a.zarr")
     (path / key).write_text(text)
     if error is None:

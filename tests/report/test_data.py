@@ -214,10 +214,13 @@ def test_ids_that_repeat_and_references_out_of_a_series_are_remarks(tmp_path: Pa
     assert "references to samples that the series does not have : /intervals/trials, 1 of 3" in text
 
 
-def test_the_rate_of_rounded_times_is_that_of_all(tmp_path: Path) -> None:
+def test_the_rate_of_rounded_times_is_that_of_all_and_linked_data_have_the_unit_of_their_target(tmp_path: Path) -> None:
     times = np.round(np.arange(1000) / 30.12, 3)
     path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series(data=times, timestamps=times)))
     assert "TimeSeries, about 30.12 Hz" in data_text(path)
+    own = series("own", rate=1.0)
+    text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(own, series("linked", own, "ignored", rate=2.0))))
+    assert text.count("-2 to 3 V") == 2
 
 
 @pytest.mark.parametrize(("times", "said"), [
@@ -304,13 +307,7 @@ def test_as_many_channels_as_electrodes_are_expected(tmp_path: Path) -> None:
     assert "channels and electrodes differ in number : /acquisition/raw, 2 and 3" in remarks(nwbfile, tmp_path)
 
 
-def test_linked_data_have_the_unit_of_their_target(tmp_path: Path) -> None:
-    own = series("own", rate=1.0)
-    text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(own, series("linked", own, "ignored", rate=2.0))))
-    assert text.count("-2 to 3 V") == 2
-
-
-def test_a_rate_of_zero_is_a_remark(tmp_path: Path) -> None:
+def test_a_rate_of_zero_is_a_remark_and_a_file_that_pynwb_cannot_read_has_a_page(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series()))
     (path / ".zmetadata").unlink()
     document = path / "acquisition" / "a" / "starting_time" / ".zattrs"
@@ -318,6 +315,10 @@ def test_a_rate_of_zero_is_a_remark(tmp_path: Path) -> None:
     text = data_text(path)
     assert "the rate is not above 0 : /acquisition/a, 0.0" in text
     assert "TimeSeries, no rate, 3 float64" in text
+    for name in ("identifier", "session_description"):
+        (path / name / "0").unlink()
+        (path / name / ".zarray").unlink()
+    assert "-2 to 3 V" in data_text(path)
 
 
 def test_plausible_volts_are_no_remark(tmp_path: Path) -> None:
@@ -374,9 +375,9 @@ def test_of_many_series_a_few_are_drawn(tmp_path: Path) -> None:
     assert len(text) < 700_000
 
 
-def test_an_hdf5_file_shows_what_its_zarr_file_shows(tmp_path: Path) -> None:
-    path = write_hdf5(tmp_path / "a.nwb")
-    convert(path, tmp_path / "a.nwb.zarr")
+def test_an_hdf5_file_shows_what_its_zarr_file_shows_and_what_is_its_own(tmp_path: Path, web: WebServer) -> None:
+    path = write_hdf5(web.folder / "a.nwb")
+    convert(path, f"{path}.zarr")
     of_hdf5, of_zarr = (data_text(each).partition(" Session ")[2] for each in (path, f"{path}.zarr"))
     amount = re.compile(r"[\d.]+ k?B of values were read")  # of chunks, which are larger in Zarr
     assert "TwoPhotonSeries" in of_hdf5
@@ -385,29 +386,13 @@ def test_an_hdf5_file_shows_what_its_zarr_file_shows(tmp_path: Path) -> None:
     assert "<b>HDF5</b><span>format</span>" in text
     assert "Valid</span>" in text
     assert "No damage found" in text
-
-
-def test_an_hdf5_file_at_a_url(web: WebServer) -> None:
-    path = write_hdf5(web.folder / "a.nwb")
-    local, remote = report(path, check=False), report(f"{web.url}/a.nwb", check=False)
+    text, remote = report(path, check=False), report(f"{web.url}/a.nwb", check=False)
     assert "of at most 16 MB" in remote
-    assert remote.count("<figure>") == local.count("<figure>") > 3
-
-
-def test_chunks_and_filters_of_an_hdf5_file_are_its_own(tmp_path: Path) -> None:
+    assert remote.count("<figure>") == text.count("<figure>") > 3
     data = H5DataIO(np.zeros((100, 4), "i2"), chunks=(25, 2), compression="gzip", shuffle=True)
     text = report(write_hdf5(tmp_path / "a.nwb", nwbfile_with(series(data=data))), check=False)
     assert f"25 {UNICODE.times} 2" in text
     assert "shuffle, deflate" in text
-
-
-def test_a_file_that_pynwb_cannot_read_has_a_page(tmp_path: Path) -> None:
-    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series()))
-    (path / ".zmetadata").unlink()
-    for name in ("identifier", "session_description"):
-        (path / name / "0").unlink()
-        (path / name / ".zarray").unlink()
-    assert "-2 to 3 V" in data_text(path)
 
 
 def test_a_version_of_nwb_that_is_an_array_is_told_everywhere(tmp_path: Path) -> None:
@@ -464,9 +449,7 @@ def test_text_that_is_not_utf8_is_shown_as_latin1(tmp_path: Path, capsys: pytest
     ("acquisition/a/starting_time", {"shape": [0]}),
     ("acquisition/a/data", {"shape": [10**12]}),
 ])  # fmt: skip
-def test_a_crafted_array_ends_neither_the_page_nor_the_memory(
-    node: str, change: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_crafted_array_ends_neither_the_page_nor_the_memory(node, change, tmp_path):
     nwbfile = nwbfile_with(series())
     for times in ([0.0, 1.0, 1.5], [], [2.0, 3.0, 4.0]):
         nwbfile.add_unit(spike_times=times)

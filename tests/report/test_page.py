@@ -228,9 +228,7 @@ def test_two_files_are_compared(tmp_path: Path) -> None:
     assert "none" in Page(report(a, b, values=False)).texts
 
 
-def test_the_command_writes_a_page_and_replaces_none(
-    plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_writes_a_page_and_replaces_none(plain, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["report", str(plain)]) == 0
     assert capsys.readouterr().out.strip() == "plain.nwb.zarr.html"

@@ -51,12 +51,16 @@ def test_in_a_bucket(s3: S3Server, tmp_path: Path) -> None:
     assert session(s3.url("a.nwb.zarr"), s3.options) == session(path)
 
 
-def test_of_a_converted_file_without_consolidated_metadata(tmp_path: Path) -> None:
+def test_without_consolidated_metadata_it_is_the_same_and_damage_is_reported_in_its_place(tmp_path: Path) -> None:
     convert(write_hdf5(tmp_path / "a.nwb"), tmp_path / "a.nwb.zarr")
     before = session(tmp_path / "a.nwb.zarr")
     assert before["Subject"] == EXPECTED["Subject"]
     (tmp_path / "a.nwb.zarr" / ".zmetadata").unlink()
     assert session(tmp_path / "a.nwb.zarr") == before
+    (tmp_path / "a.nwb.zarr" / "general" / "subject" / "species" / "0").write_bytes(b"damaged")
+    result = session(tmp_path / "a.nwb.zarr")
+    assert result["Subject"] == "m1, cannot be read, female, 90 days old"
+    assert result["Description"] == "a small file"
 
 
 def test_without_checks_neither_pynwb_nor_hdmf_is_imported(tmp_path: Path) -> None:
@@ -76,18 +80,20 @@ def recorded(tmp_path: Path, *series: TimeSeries, nwbfile: NWBFile | None = None
     return session(write_zarr(tmp_path / "a.nwb.zarr", nwbfile)).get("Recorded time", "")
 
 
-def test_the_time_is_that_of_all_series(tmp_path: Path) -> None:
+def test_the_time_is_that_of_all_series_or_without_them_that_of_the_intervals(tmp_path: Path) -> None:
     regular = TimeSeries(name="a", data=np.zeros(5000, "i2"), unit="V", rate=2.0, starting_time=10.0)
     irregular = TimeSeries(name="b", data=np.zeros(3), unit="V", timestamps=[4.5, 5.0, 5000.0])
     assert recorded(tmp_path, regular, irregular) == "1 h 23 min 16 s, from 4.5 s to 5,000 s in 2 time series"
-
-
-def test_a_series_may_have_the_times_of_another_one(tmp_path: Path) -> None:
     first = TimeSeries(name="a", data=np.zeros(3), unit="V", timestamps=[1.0, 2.0, 3.5])
     second = TimeSeries(name="b", data=np.zeros(3), unit="V", timestamps=first)
     empty = TimeSeries(name="c", data=np.zeros(0), unit="V", timestamps=np.zeros(0))
     unknown = TimeSeries(name="d", data=np.zeros(2), unit="V", timestamps=[np.nan, np.nan])
     assert recorded(tmp_path, first, second, empty, unknown) == "2.5 s, from 1 s to 3.5 s in 2 of 4 time series"
+    nwbfile = NWBFile("times", "times", START)
+    nwbfile.add_trial(start_time=3.0, stop_time=5.0)
+    nwbfile.add_trial(start_time=1.0, stop_time=63.0)
+    assert recorded(tmp_path, nwbfile=nwbfile) == "1 min 2 s, from 1 s to 63 s in 1 table of intervals"
+    assert recorded(tmp_path / "none.nwb.zarr") == ""
 
 
 def test_where_timestamps_are_damaged_the_first_and_the_last_chunk_count(tmp_path: Path) -> None:
@@ -100,14 +106,6 @@ def test_where_timestamps_are_damaged_the_first_and_the_last_chunk_count(tmp_pat
     assert "to 399 s" in session(path)["Recorded time"]
 
 
-def test_without_series_it_is_that_of_the_intervals(tmp_path: Path) -> None:
-    nwbfile = NWBFile("times", "times", START)
-    nwbfile.add_trial(start_time=3.0, stop_time=5.0)
-    nwbfile.add_trial(start_time=1.0, stop_time=63.0)
-    assert recorded(tmp_path, nwbfile=nwbfile) == "1 min 2 s, from 1 s to 63 s in 1 table of intervals"
-    assert recorded(tmp_path / "none.nwb.zarr") == ""
-
-
 @pytest.mark.parametrize(("age", "said"), [
     ("P90D", "90 days old"), ("P1Y2M", "1 year 2 months old"), ("P90D/P120D", "age P90D/P120D"), ("old", "age old"),
 ])  # fmt: skip
@@ -115,15 +113,6 @@ def test_ages_are_words(tmp_path: Path, age: str, said: str) -> None:
     nwbfile = plain_nwbfile()
     nwbfile.subject = Subject(subject_id="m1", age=age, sex="U")
     assert session(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))["Subject"] == f"m1, unknown sex, {said}"
-
-
-def test_a_damaged_value_is_reported_in_its_place(tmp_path: Path) -> None:
-    path = write_zarr(tmp_path / "a.nwb.zarr")
-    (path / ".zmetadata").unlink()
-    (path / "general" / "subject" / "species" / "0").write_bytes(b"damaged")
-    result = session(path)
-    assert result["Subject"] == "m1, cannot be read, female, 90 days old"
-    assert result["Description"] == "a small file"
 
 
 def test_text_of_a_crafted_file_is_escaped_and_short(tmp_path: Path) -> None:
