@@ -211,7 +211,11 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
     assert verify(store).is_sound
 
 
-def test_a_value_that_is_whole_nowhere_is_left(store):
+def test_a_stale_copy_of_a_whole_value_is_made_anew_and_a_value_that_is_whole_nowhere_is_left(store):
+    spoil_copy(store, "scalar/c" if is_v3(store) else "scalar/0")
+    assert found(verify(store)) == {("/scalar", "inlined-stale")}
+    assert repair(store).done == ["wrote a new consolidated document"]
+    assert verify(store).is_sound
     location = scalar_of(store)
     location.write_bytes(b"x")
     spoil_copy(store, str(location.relative_to(store)))
@@ -220,13 +224,6 @@ def test_a_value_that_is_whole_nowhere_is_left(store):
     assert repairs.done == []
     assert [(problem.path, problem.kind) for problem in repairs.left] == [("/scalar", "chunk-damaged")]
     assert stored_files(store) == before
-
-
-def test_a_stale_copy_of_a_whole_value_is_made_anew(store):
-    spoil_copy(store, "scalar/c" if is_v3(store) else "scalar/0")
-    assert found(verify(store)) == {("/scalar", "inlined-stale")}
-    assert repair(store).done == ["wrote a new consolidated document"]
-    assert verify(store).is_sound
 
 
 @pytest.mark.parametrize("name", ["texts", "scalar"])
@@ -242,6 +239,14 @@ def test_a_node_that_is_wholly_gone_comes_back_but_for_chunks_that_are_lost(stor
     assert found(verify(store)) == {("/numbers", "chunk-missing")}
 
 
+def test_what_is_new_is_seen_when_what_is_lost_is_back(store):
+    zarr.open_group(store, mode="r+", use_consolidated=False).create_group("new")
+    shutil.rmtree(store / "texts")
+    assert repair(store).done[1:] == ["wrote a new consolidated document"]
+    assert verify(store).is_sound
+    assert {"new", "box"} == set(trees.read_builder(store).groups)
+
+
 def test_what_was_removed_on_purpose_is_forgotten_on_request(store):
     shutil.rmtree(store / "texts")
     with pytest.raises(ConflictError):
@@ -249,14 +254,6 @@ def test_what_was_removed_on_purpose_is_forgotten_on_request(store):
     consolidate(store, forget=True)
     assert verify(store).is_sound
     assert "texts" not in trees.read_builder(store).datasets
-
-
-def test_what_is_new_is_seen_when_what_is_lost_is_back(store):
-    zarr.open_group(store, mode="r+", use_consolidated=False).create_group("new")
-    shutil.rmtree(store / "texts")
-    assert repair(store).done[1:] == ["wrote a new consolidated document"]
-    assert verify(store).is_sound
-    assert {"new", "box"} == set(trees.read_builder(store).groups)
 
 
 def test_nothing_is_written_back_to_another_node(store):

@@ -330,7 +330,7 @@ def broken(tmp_path: Path) -> Path:
     return path
 
 
-def test_command(broken, plain, capsys):
+def test_command_which_continues_after_a_file_that_cannot_be_read(broken, plain, tmp_path, capsys):
     assert main(["validate", str(plain)]) == 0
     assert capsys.readouterr().out.startswith(f"{plain}: valid (core 2.")
     assert main(["validate", str(plain), str(broken)]) == 1
@@ -343,9 +343,6 @@ def test_command(broken, plain, capsys):
     assert lines[4].startswith(f"{broken}: 3 findings (core ")
     assert main(["validate", str(broken), "--limit", "1"]) == 1
     assert "--limit 0 shows them all" in capsys.readouterr().out
-
-
-def test_command_continues_after_a_file_that_cannot_be_read(broken, tmp_path, capsys):
     assert main(["validate", str(tmp_path / "gone.zarr"), str(broken), "--json"]) == 2
     captured = capsys.readouterr()
     assert "the file does not exist" in captured.err

@@ -110,10 +110,14 @@ def test_a_whole_file_is_sound(store, executor):
 
 
 def test_levels_look_at_more_and_more(store):
+    report = verify(store, "schema")
+    assert report.is_sound
+    assert "no-schema" in report.counts  # a file without cached namespaces is not validated
     chunk(store, "numbers", 0, 0).write_bytes(b"no chunk")
     assert verify(store, "structure").is_sound
     assert verify(store, "links").is_sound
     assert not verify(store, "chunks").is_sound
+    assert verify(store, executor="processes").problems == verify(store).problems
     with pytest.raises(UsageError, match="level 'everything'"):
         verify(store, "everything")
 
@@ -244,15 +248,12 @@ def test_a_link_to_nothing(store, change, kind, said):
     assert said in report.problems[0].message
 
 
-def test_a_link_to_another_object(store):
+def test_a_link_to_another_object_and_one_that_is_none(store):
     change_attributes(store, "box", lambda attributes: attributes.update(object_id="b-2"))
     kinds = found(verify(store, "links"))
     assert ("/link", "link-wrong-target") in kinds or is_v3(store)
     assert kinds
     assert {kind for _, kind in kinds} <= {"link-wrong-target", "reference-wrong-target"}
-
-
-def test_a_link_that_is_none(store):
     change_attributes(store, "", lambda attributes: links_of(attributes).append({"path": 3}))
     assert {kind for _, kind in found(verify(store, "links"))} & {"link-damaged", "document-damaged"}
 
@@ -324,16 +325,13 @@ def test_without_a_consolidated_document(tmp_path):
     assert ("/box", "group-implied") in found(verify(path, "structure"))
 
 
-def test_a_file_that_is_being_written(store):
-    change_attributes(store, "", lambda attributes: attributes["_hdmf"].update(writing={"pid": 1}))
-    assert ("/", "incomplete") in found(verify(store, "structure"))
-
-
-def test_a_limit(store):
+def test_a_limit_and_a_file_that_is_being_written(store):
     report = verify(store, read_options=ReadOptions(limits=Limits(max_document_bytes=100)))
     assert found(report) == {("/", "limit")}
     assert "max_document_bytes" in report.problems[0].message
     assert found(verify(store, read_options=ReadOptions(limits=Limits(max_chunk_bytes=10)))) >= {("/numbers", "limit")}
+    change_attributes(store, "", lambda attributes: attributes["_hdmf"].update(writing={"pid": 1}))
+    assert ("/", "incomplete") in found(verify(store, "structure"))
 
 
 # ---- the schema, and other stores -----------------------------------------------------------------------------------
@@ -377,12 +375,6 @@ def test_what_the_schema_asks_for_is_missing_unless_a_cached_source_of_it_is(tmp
     assert verify(path, "chunks").is_sound
 
 
-def test_a_file_without_cached_namespaces_is_not_validated(store):
-    report = verify(store, "schema")
-    assert report.is_sound
-    assert "no-schema" in report.counts
-
-
 class Unlisted(LocalStore):
     """A web server: it gives what is asked for by name."""
 
@@ -405,11 +397,6 @@ def test_a_store_that_cannot_list(store):
     assert found(verify(Unlisted(str(store)))) == {("/numbers", "chunk-missing"), ("/numbers", "chunk-damaged")}
 
 
-def test_processes_find_the_same(store):
-    chunk(store, "numbers", 1, 0).write_bytes(b"no chunk")
-    assert verify(store, executor="processes").problems == verify(store).problems
-
-
 @pytest.mark.parametrize("count", [1, 2])
 def test_messages_agree_with_their_numbers(tmp_path, count):
     path = tmp_path / "file.zarr"
@@ -426,17 +413,14 @@ def test_messages_agree_with_their_numbers(tmp_path, count):
     assert str(upgrade(path)).startswith("Zarr format 3 now: 1 array unchanged, 0 encoded again, ")
 
 
-def test_a_zip_file(tmp_path):
-    report = verify(trees.write_builder(tmp_path / "a.zarr.zip", tree()))
-    assert (report.problems, report.chunks) == ([], 8)
-
-
-def test_what_is_no_file_is_an_error(tmp_path):
+def test_a_zip_file_is_a_file_and_what_is_none_is_an_error(tmp_path):
     with pytest.raises(StoreNotFoundError):
         verify(tmp_path / "nothing.zarr")
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotZarrError):
         verify(tmp_path / "folder")
+    report = verify(trees.write_builder(tmp_path / "a.zarr.zip", tree()))
+    assert (report.problems, report.chunks) == ([], 8)
 
 
 # ---- what is lost, and saving the rest ------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ FSSPEC = {"client_kwargs": {"trust_env": False}}  # only fsspec knows it
 
 
 @pytest.mark.parametrize("options", [{}, FSSPEC], ids=["obstore", "fsspec"])
-def test_a_server_without_ranges_is_named(options, web):
+def test_a_server_without_ranges_is_named(options, web, tmp_path, shown):
     web.has_ranges = False
     write_builder(web.folder / "a.zarr.zip", root(dataset("x", ZarrDataIO(np.arange(100_000), compressor=False))))
     shards = ZarrDataIO(np.arange(1000), chunks=(10,), shards=(100,))
@@ -60,23 +60,12 @@ def test_a_server_without_ranges_is_named(options, web):
     data = read_builder(f"{web.url}/a.zarr", storage_options=options)["x"].data
     with pytest.raises(StoreError, match="does not support byte ranges"):
         data[5:7]
-
-
-def test_a_server_without_ranges_in_the_command_line(tmp_path, web, shown):
-    web.has_ranges = False
-    write_builder(web.folder / "a.zarr.zip", root(dataset("x", ZarrDataIO(np.arange(100_000), compressor=False))))
     write_hdf5(web.folder / "a.nwb", plain_nwbfile())
     virtual = ("convert", f"{web.url}/a.nwb", tmp_path / "a.zarr.json", "--to", "virtual")
     for command in (("inspect", f"{web.url}/a.zarr.zip"), virtual):
         said = shown(*command, code=2)
         assert "does not support byte ranges" in said
         assert "cut short" not in said
-
-
-def test_an_empty_file_at_a_url_is_no_zip_file(web):
-    (web.folder / "a.zarr.zip").write_bytes(b"")
-    with pytest.raises(NotZarrError, match="not a zip file"):
-        ZarrIO(f"{web.url}/a.zarr.zip", "r").open()
 
 
 @pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO])
@@ -90,13 +79,16 @@ def test_an_hdf5_file_at_a_url(cls, web, has_ranges):
     assert "mode 'w'" not in str(caught.value)
 
 
-def test_an_hdf5_file_in_the_command_line(web, tmp_path, shown):
+def test_an_hdf5_file_in_the_command_line_and_an_empty_file_that_is_no_zip_file(web, tmp_path, shown):
     path = write_hdf5(web.folder / "a.nwb", plain_nwbfile())
     for command in ("inspect", "verify", "validate"):
         for location in (f"{web.url}/a.nwb", path):
             shown(command, location)
     shown("convert", f"{web.url}/a.nwb", tmp_path / "a.nwb.zarr.json", "--to", "virtual")
     assert read_zarr(tmp_path / "a.nwb.zarr.json").identifier == "plain"
+    (web.folder / "a.zarr.zip").write_bytes(b"")
+    with pytest.raises(NotZarrError, match="not a zip file"):
+        ZarrIO(f"{web.url}/a.zarr.zip", "r").open()
 
 
 # ---- codecs ---------------------------------------------------------------------------------------------------------
@@ -327,7 +319,6 @@ def test_a_folder_without_files_to_convert(tmp_path, zarrio):
 @pytest.mark.parametrize("command", ["inspect", "verify", "validate", "repair", "convert"])
 def test_what_to_do_about_an_interrupted_conversion_is_a_command(command, tmp_path, zarrio):
     source = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-
     with pytest.raises(KeyboardInterrupt):
         convert(source, tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=Interrupted()))
     told = zarrio(command, tmp_path / "a.nwb.zarr", code=2).err
@@ -430,16 +421,12 @@ def test_trees_fit_the_terminal(command, width, nwb, tmp_path, shown):
         assert all(len(part) <= width for part in heads)
 
 
-def test_columns_overrides_the_width_of_the_terminal(nwb):
+def test_columns_overrides_the_width_of_the_terminal_only(nwb):
     lines = on_terminal(200, "inspect", nwb, COLUMNS="70")
     assert max(map(len, lines[lines.index("") :])) == 70
-
-
-@pytest.mark.parametrize("columns", [None, "60"])
-def test_lines_that_are_piped_are_whole(columns, nwb, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if columns is not None:
-        monkeypatch.setenv("COLUMNS", columns)
-    answer = subprocess.run([*COMMAND_LINE, "inspect", nwb], capture_output=True, encoding="utf-8", check=True)
-    assert "…" not in answer.stdout
-    assert "blosc lz4 5 shuffle" in answer.stdout
+    for columns in ({}, {"COLUMNS": "60"}):  # lines that are piped are whole
+        environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | columns
+        command = [*COMMAND_LINE, "inspect", nwb]
+        answer = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environ)
+        assert "…" not in answer.stdout
+        assert "blosc lz4 5 shuffle" in answer.stdout

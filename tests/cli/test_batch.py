@@ -36,7 +36,7 @@ def files(small: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("command", MANY)
-def test_a_bad_file_does_not_end_the_others(command, files, zarrio):
+def test_a_bad_file_does_not_end_the_others_and_has_a_place_in_the_json(command, files, zarrio, monkeypatch):
     shown = zarrio(*command.split(), *files, code=2)
     told = {str(path): [line for line in shown.out.splitlines() if line.startswith(f"{path}: ")] for path in files}
     assert len(told[str(files[0])]) == len(told[str(files[3])]) == 1
@@ -48,10 +48,6 @@ def test_a_bad_file_does_not_end_the_others(command, files, zarrio):
     assert summed[0].endswith(MANY[command])
     assert any(line.startswith("  not ") and line.endswith(f" {files[2]}: the file does not exist") for line in summed)
     assert any(line.startswith(("  not ", "  problems found: ")) and f" {files[1]}" in line for line in summed)
-
-
-@pytest.mark.parametrize("command", MANY)
-def test_a_bad_file_has_a_place_in_the_json(command, files, zarrio, monkeypatch):
     monkeypatch.chdir(files[0].parent)
     names = [file.name for file in files]
     documents = json.loads(zarrio(*command.split(), "--json", *names, code=2).out)

@@ -81,15 +81,12 @@ def test_the_documented_output_is_real(tmp_path, capsys):
     assert block.splitlines()[1:] == shown[2 : 2 + len(block.splitlines()) - 1]
 
 
-def test_the_cached_specifications_are_shown_on_request(nwb, capsys):
+def test_specifications_attributes_depth_and_long_runs_are_shown_on_request(nwb, tmp_path, capsys):
     assert "nwb.base" in inspect(capsys, nwb, "--specs")
     hidden, specs = document(capsys, nwb), document(capsys, nwb, "--specs")
     assert "core" in hidden["specifications"]
     assert not [path for path in hidden["nodes"] if path.startswith("/specifications")]
     assert [path for path in specs["nodes"] if path.endswith("/nwb.base")]
-
-
-def test_attributes_are_shown_on_request_but_never_the_reserved_ones(nwb, capsys):
     assert "@" not in inspect(capsys, nwb)
     shown = inspect(capsys, nwb, "--attributes")
     assert "@conversion  " in shown
@@ -100,6 +97,15 @@ def test_attributes_are_shown_on_request_but_never_the_reserved_ones(nwb, capsys
     assert not [
         name for node in nodes.values() for name in node.get("attributes", {}) if name.startswith(("_", "zarr"))
     ]
+    shown = inspect(capsys, nwb, "--depth", "1")
+    assert "(1 group, 2 arrays, " in line_of(shown, "acquisition")
+    assert "trace" not in shown
+    paths = document(capsys, nwb, "--depth", "1")["nodes"]
+    assert "/acquisition" in paths
+    assert max(path.count("/") for path in paths) == 1
+    path = write_builder(tmp_path / "a.zarr", root(*(group(f"trial_{number}") for number in range(100))))
+    assert "97 more like these: trial_3 to trial_99" in inspect(capsys, path)
+    assert "trial_57" in inspect(capsys, path, "--all")
 
 
 def test_links_and_references_are_shown_with_their_targets(tmp_path, capsys):
@@ -180,25 +186,10 @@ def test_chunks_and_stored_sizes_also_of_chunks_in_folders(small, tmp_path, caps
     assert document(capsys, small, "--sizes")["nodes"]["/data"]["stored_bytes"] == 8
 
 
-def test_depth(nwb, capsys):
-    shown = inspect(capsys, nwb, "--depth", "1")
-    assert "(1 group, 2 arrays, " in line_of(shown, "acquisition")
-    assert "trace" not in shown
-    paths = document(capsys, nwb, "--depth", "1")["nodes"]
-    assert "/acquisition" in paths
-    assert max(path.count("/") for path in paths) == 1
-
-
 @pytest.mark.parametrize("command", ["inspect", "dry-run"])
 @pytest.mark.parametrize("depth", ["-1", "1.5", "all", ""])
 def test_what_is_no_depth(nwb, zarrio, command, depth):
     assert "invalid level value" in zarrio(command, nwb, f"--depth={depth}", code=2).err
-
-
-def test_long_runs_are_shown_whole_on_request(tmp_path, capsys):
-    path = write_builder(tmp_path / "a.zarr", root(*(group(f"trial_{number}") for number in range(100))))
-    assert "97 more like these: trial_3 to trial_99" in inspect(capsys, path)
-    assert "trial_57" in inspect(capsys, path, "--all")
 
 
 def test_without_the_consolidated_document(nwb, tmp_path, capsys):
@@ -327,28 +318,20 @@ def test_values_that_are_references_are_shown_by_what_they_lead_to(tmp_path, cap
     assert line_of(inspect(capsys, tmp_path / "a.h5", "--values"), "references").endswith("[-> /group, -> /group/x]")
 
 
-def test_values_that_are_long_or_damaged(tmp_path, capsys):
-    write_builder(tmp_path / "a.zarr", root(dataset("text", "x" * 300), dataset("many", np.zeros(1000)),
-                                            dataset("lost", np.arange(9))))  # fmt: skip
-    chunk = next(each for each in (tmp_path / "a.zarr/lost").rglob("*") if each.name in ("0", "c/0"))
-    chunk.write_bytes(b"damaged")
-    nodes = document(capsys, tmp_path / "a.zarr", "--values")["nodes"]
-    assert nodes["/text"]["value"] == "x" * 300
-    assert nodes["/many"]["value"] is None
-    assert nodes["/lost"]["value"] == "cannot be read"
-
-
 @pytest.mark.parametrize("kind", ["zarr", "h5"])
-def test_values_as_json_are_whole(kind, tmp_path, capsys):
+def test_values_as_json_are_whole_unless_they_are_large_or_damaged(kind, tmp_path, capsys):
     text = "a long text\nof two lines " * 20
-    tree = root(dataset("text", text), dataset("numbers", np.arange(40)), dataset("large", np.arange(9000)))
+    tree = root(dataset("text", text), dataset("lost", np.arange(9)), dataset("large", np.zeros(1000)))
     path = write_builder(tmp_path / "a.zarr", tree)
     if kind == "h5":
         path = convert(path, tmp_path / "a.h5", check=False).target
+    else:
+        (path / "lost" / "0").write_bytes(b"damaged")
     nodes = document(capsys, path, "--values")["nodes"]
     assert nodes["/text"]["value"] == text
     assert line_of(inspect(capsys, path, "--values"), "text").endswith("...")
     assert nodes["/large"]["value"] is None
+    assert nodes["/lost"]["value"] == ("cannot be read" if kind == "zarr" else list(range(9)))
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
@@ -360,3 +343,4 @@ def test_what_a_console_cannot_show_is_escaped(encoding, tmp_path):
         ended = subprocess.run(call, env=environment, capture_output=True, check=False, timeout=120)
         assert (b"Traceback" in ended.stderr, ended.returncode) == (False, 0), ended.stderr
         assert command[0] != "inspect" or b"\\u2603" in ended.stdout
+        assert command[0] != "inspect" or b"`-- " in ended.stdout
