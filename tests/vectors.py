@@ -1,6 +1,6 @@
 """Runs other readers on the test vectors: ``python -m tests.vectors`` writes what each could read.
 
-`PEERS` and `HERE` name the environments. `SCRIPT` runs in them without this package, and `ZARRITA` in node. The
+`PEERS` and `HERE` name the environments. `SCRIPT` runs in them without this package, and zarrita in node. The
 results are kept in ``docs/format/vectors/results.json``, from which ``docs/_scripts/vectors.py`` makes a page.
 """
 
@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.javascript import RELEASE, run_node, zarrita_folder
+from tests.javascript import READ_WITH_ZARRITA, RELEASE, run_node, zarrita_folder
 from tests.peers import RECIPES, Peer, obtain_peer
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "format" / "vectors"
@@ -169,31 +169,6 @@ print(json.dumps(results))
 """
 """Prints ``{vector: whether it was read as stated, or refused where it is broken}``."""
 
-ZARRITA = """
-import * as zarr from "zarrita";
-import FileSystemStore from "@zarrita/storage/fs";
-import fs from "node:fs";
-const isOdd = (value) => typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value));
-const plain = (value) => (isOdd(value) ? String(value) : value);
-const reported = {};
-for (const [place, format, root, names] of JSON.parse(fs.readFileSync(0, "utf8"))) {
-  const open = format === 3 ? zarr.open.v3 : zarr.open.v2;
-  reported[place] = {};
-  for (const name of names) {
-    try {
-      const got = await zarr.get(await open(zarr.root(new FileSystemStore(root)).resolve(name), { kind: "array" }));
-      const isScalar = got?.data === undefined;
-      const values = isScalar ? [got] : Array.from(got.data);
-      reported[place][name] = { shape: isScalar ? [] : got.shape, values: values.map(plain) };
-    } catch (error) {
-      reported[place][name] = null;
-    }
-  }
-}
-console.log(JSON.stringify(reported));
-"""
-"""Prints ``{vector: {array: shape and values in one list, or null where it cannot be read}}``."""
-
 PEERS = {"hdmf-zarr 0.13": ("hdmf-zarr", "0.13"), "hdmf-zarr 0.14": ("hdmf-zarr", "0.14")}
 """Readers with an environment of `tests.peers`."""
 
@@ -232,11 +207,13 @@ def _read_with_zarrita(folder: Path) -> dict[str, bool]:
     for location, statement in statements.items():
         root = folder / f"{location}.zarr"
         stated[location] = _stated(statement)
-        told.append([location, 2 if (root / ".zgroup").exists() else 3, str(root), list(stated[location])])
+        told.append([location, 2 if (root / ".zgroup").exists() else 3, str(root), list(stated[location]), False])
     with tempfile.TemporaryDirectory() as location:
-        reported = run_node(ZARRITA, Path(location), told=told, modules=zarrita_folder())
-    return {location: all(_is_same(reported[location][name], each) for name, each in stated[location].items())
-            for location in statements}  # fmt: skip
+        reported = run_node(READ_WITH_ZARRITA, Path(location), told=told, modules=zarrita_folder())
+    return {
+        location: all(_is_same(reported[location]["arrays"].get(name), each) for name, each in stated[location].items())
+        for location in statements
+    }
 
 
 def _is_same(found: Any, stated: dict[str, Any] | None) -> bool:

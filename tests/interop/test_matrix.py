@@ -23,7 +23,7 @@ from tests import samples
 from tests.extensions import extension, type_name
 from tests.interop.exchange import arrays_in, ask
 from tests.interop.test_nczarr import netcdf
-from tests.javascript import run_node, zarrita_folder
+from tests.javascript import READ_WITH_ZARRITA, run_node, zarrita_folder
 from tests.options import arguments
 from tests.zarrs import IS_ZARR_2
 
@@ -154,42 +154,19 @@ def read_by_netcdf(path: Path, arrays: Arrays) -> Found:
     return {location.strip("/"): np.array(array["values"], array["dtype"]) for location, array in reported.items()}
 
 
-_ZARRITA = """
-import * as zarr from "zarrita";
-import FileSystemStore from "@zarrita/storage/fs";
-import fs from "node:fs";
-const [root, format, consolidated] = process.argv.slice(2);
-const open = format === "3" ? zarr.open.v3 : zarr.open.v2;
-let store = new FileSystemStore(root);
-const reported = { arrays: {}, listed: [] };
-if (consolidated) {
-  store = await zarr.withConsolidatedMetadata(store, { format: `v${format}` });
-  reported.listed = store.contents().filter(({ kind }) => kind === "array").map(({ path }) => path.slice(1));
-}
-const top = zarr.root(store);
-const plain = (value) => (typeof value === "bigint" ? String(value) : value);
-for (const name of JSON.parse(fs.readFileSync(0, "utf8"))) {
-  try {
-    const got = await zarr.get(await open(top.resolve(name), { kind: "array" }));
-    reported.arrays[name] = (got?.data === undefined ? [got] : Array.from(got.data)).map(plain);
-  } catch (error) {
-    console.error(name, String(error));
-  }
-}
-console.log(JSON.stringify(reported));
-"""
-
-
 def ask_zarrita(path: Path, arrays: Arrays, *, consolidated: bool = False) -> Any:
-    arguments = [path, str(format_of(arrays)), *(["consolidated"] if consolidated else [])]
-    return run_node(_ZARRITA, path.parent / "zarrita", *arguments, told=list(arrays), modules=zarrita_folder())
+    told = [["file", format_of(arrays), str(path), list(arrays), consolidated]]
+    return run_node(READ_WITH_ZARRITA, path.parent / "zarrita", told=told, modules=zarrita_folder())["file"]
 
 
 def read_by_zarrita(path: Path, arrays: Arrays) -> Found:
     reported = ask_zarrita(path, arrays)["arrays"]
     numbers = {location for location in reported if arrays[location].dtype.kind in "iuf"}
     # numbers are compared; of text and objects JavaScript has other types
-    return {location: np.array(reported[location], float) if location in numbers else None for location in reported}
+    return {
+        location: np.array(found["values"], float) if location in numbers else None
+        for location, found in reported.items()
+    }
 
 
 _PEER = """

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import ValueRefusedError
 from tests.conformance import conformance
 from tests.interop.digests import digest
-from tests.interop.exchange import DIGESTS, ask, digests_of
+from tests.interop.exchange import READ_WITH_ZARR_2, ask, digests_of
 from tests.interop.test_plain_readers import arrays_of
 from tests.peers import Peer
 from tests.places import store_files
@@ -116,21 +116,6 @@ STORES: dict[str, Store] = {
 }  # fmt: skip
 
 
-_READ = """
-import sys, zarr
-
-reported = {}
-for name, path in json.load(open(sys.argv[1])):
-    arrays = {}
-    def visit(place, node):
-        if isinstance(node, zarr.Array):
-            arrays[place] = [digest(node[...]), dict(node.attrs)]
-    zarr.open_group(path, mode="r").visititems(visit)
-    reported[name] = arrays
-print(json.dumps(reported))
-"""
-
-
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("stores")
@@ -139,7 +124,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def read_by_zarr_2(stores: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return ask(peer013, DIGESTS + _READ, [*stores.items()], tmp_path_factory.mktemp("zarr2"))
+    folder = tmp_path_factory.mktemp("zarr2")
+    ask(peer013, READ_WITH_ZARR_2, [*stores.items()], folder, folder / "read.json")
+    return json.loads((folder / "read.json").read_text())
 
 
 @pytest.mark.peer
