@@ -1,13 +1,10 @@
-"""Strategies for property tests: names, JSON, hierarchies, dtypes, arrays and selections."""
+"""Strategies for property tests: names, dtypes, arrays and selections."""
 
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Group
-from tests.documents import dataset_node
 
 DOCUMENTS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
 
@@ -18,46 +15,6 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\\
     lambda name: name not in {".", "..", *DOCUMENTS}
 )
 """Names that a node can have."""
-
-# small enough to be quick, wide enough to hold what documents hold
-JSON_LEAVES = (
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
-)
-JSON = st.recursive(
-    JSON_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=5
-)
-JSON_OBJECTS = st.dictionaries(TEXT, JSON, max_size=3)
-
-CODECS = st.fixed_dictionaries(
-    {"id": st.sampled_from(["zlib", "blosc", "delta", "x-unknown"])}, optional={"level": JSON}
-)
-
-_KNOWN = {"chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format"}
-_KNOWN.add("dimension_separator")
-
-
-@st.composite
-def array_nodes(draw: st.DrawFn) -> Dataset[Any]:
-    rank = draw(st.integers(0, 3))
-    attributes = draw(JSON_OBJECTS)
-    return dataset_node(
-        shape=tuple(draw(st.lists(st.integers(0, 2**40), min_size=rank, max_size=rank))),
-        chunks=tuple(draw(st.lists(st.integers(1, 2**20), min_size=rank, max_size=rank))),
-        data_type=draw(st.sampled_from(["<f4", "|O", [["a", "<i4"], ["b", "|S3", [2]]]])), fill_value=draw(JSON_LEAVES),
-        compressor=draw(st.none() | CODECS), filters=draw(st.none() | st.lists(CODECS, max_size=2)),
-        order=draw(st.sampled_from("CF")), chunk_keys=ChunkKeys("v2", draw(st.sampled_from("./"))),
-        attributes=attributes,
-        extra=draw(st.dictionaries(TEXT.filter(lambda key: key not in _KNOWN), JSON, max_size=2)),
-        keeps_attributes=not attributes and draw(st.booleans()),
-    )  # fmt: skip
-
-
-@st.composite
-def group_nodes(draw: st.DrawFn, members: st.SearchStrategy[dict[str, Any]]) -> Group[Any]:
-    attributes = draw(JSON_OBJECTS)
-    keeps = not attributes and draw(st.booleans())
-    return Group(attributes=attributes, members=draw(members), keeps_attributes=keeps)
-
 
 # ---- arrays --------------------------------------------------------------------------------------------------------
 
