@@ -9,7 +9,7 @@ from hdmf_zarr_backend.encoding.elements import INLINE_KEY
 from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.zarr3 import DTYPE_3, REFERENCE_FIELDS_3, decode_values, encode_values
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, StoredArray
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
 from hdmf_zarr_backend.store.opening import open_store
 from tests.places import Place, delete, put
 
@@ -127,10 +127,3 @@ def check_error(error: BaseException, store: Place, node: str | None = None) -> 
     assert (error.store, error.path) == (str(store), node)
     assert error.remedy.endswith((".", "?"))
     assert all(part in str(error) for part in (error.problem, str(store), node or "", error.remedy))
-
-
-def dataset_node(shape: Any, chunks: Any, data_type: Any, fill_value: Any = None, **options: Any) -> Dataset[Any]:
-    """Return a dataset with attributes; the other options are those of a stored array."""
-    attributes = options.pop("attributes", {})
-    keeps_attributes = options.pop("keeps_attributes", False)
-    return Dataset(StoredArray(shape, chunks, data_type, fill_value, **options), attributes, keeps_attributes)

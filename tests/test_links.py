@@ -512,7 +512,7 @@ def answers(path: Path, tmp_path: Path) -> Iterator[tuple[str, float | None]]:
         yield "convert to HDF5", None if member is None else float(member["data"][0])
 
 
-def is_followed(path: Path, tmp_path: Path) -> Iterator[tuple[str, bool]]:
+def is_followed(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield for each check whether it takes the link for one that leads to something."""
     location = f"/{LINKS}/there"
     dangling = ("link-dangling", "link-circular")
@@ -543,7 +543,7 @@ def test_all_programs_follow_a_link_to_the_same_place(tmp_path, case, capsys):
     link_to(path, *[(name, source.format(folder=tmp_path), target) for name, source, target in links])
     with warnings.catch_warnings(action="ignore"):
         result = dict(answers(path, tmp_path))
-        followed = dict(is_followed(path, tmp_path))
+        followed = dict(is_followed(path))
     assert result == dict.fromkeys(result, expected)
     if case == "66 links":  # it may lead to something for who raises the limit, so it is not dropped
         assert followed.pop("repair")

@@ -17,9 +17,9 @@ from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding.layout import chunks_by_elements
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.interop import tensorstore_spec
+from hdmf_zarr_backend.model.nodes import Dataset, StoredArray
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
-from tests.documents import dataset_node
 from tests.interop.exchange import arrays_in
 from tests.trees import dataset, group, read_builder, root, write_builder
 
@@ -168,8 +168,8 @@ def test_stores_that_it_reads(tmp_path, web, s3, monkeypatch):
     ("https://host/a.zarr", {}, {"driver": "http", "base_url": "https://host/a.zarr", "path": "g/"}),
 ])  # fmt: skip
 def test_urls(location, options, expected):
-    store = open_store(location, options)
-    result = tensorstore_spec(LazyArray(store, "g", dataset_node((4,), (2,), "<i2"), ChunkCache()))["kvstore"]
+    store, node = open_store(location, options), Dataset(StoredArray((4,), (2,), "<i2", None), {})
+    result = tensorstore_spec(LazyArray(store, "g", node, ChunkCache()))["kvstore"]
     assert result == expected
     ts.KvStore.Spec(result)
 
