@@ -59,12 +59,6 @@ def test_a_file_keeps_its_format(rich, number, other, mode, tmp_path):
     assert (path / ".zgroup").exists() == (number == 2)
 
 
-@pytest.mark.parametrize("number", [1, 4, "3"])
-def test_there_are_two_formats(tmp_path, number):
-    with pytest.raises(UsageError, match="no Zarr format"):
-        ZarrIO(tmp_path / "a.zarr", "w", zarr_format=number)
-
-
 VARIABLE = "HDMF_ZARR_BACKEND_FORMAT"
 
 
@@ -93,7 +87,10 @@ def test_the_environment_names_the_format_of_new_files(tmp_path, monkeypatch, va
         assert io.zarr_format == (5 - int(value) if value in "23" and value else 2)
 
 
-def test_a_format_in_the_environment_that_does_not_exist(tmp_path, monkeypatch):
+def test_a_format_that_does_not_exist(tmp_path, monkeypatch):
+    for number in (1, 4, "3"):
+        with pytest.raises(UsageError, match="no Zarr format"):
+            ZarrIO(tmp_path / "a.zarr", "w", zarr_format=number)
     monkeypatch.setenv(VARIABLE, "4")
     with pytest.raises(UsageError, match=f"{VARIABLE} is '4'.*2, 3 or both"):
         write_builder(tmp_path / "a.zarr", root())

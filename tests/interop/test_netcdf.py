@@ -133,7 +133,7 @@ def test_types_that_netcdf_does_not_have(values, expected):
     assert result.values.tolist() == (values.tolist() if expected is None else expected)
 
 
-def test_what_is_damaged_is_named():
+def test_what_is_damaged_or_no_file_is_named():
     documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array("|S2")}
     result = open_netcdf(store(documents, {"v/0": b"ab\xff\xffcc"}))["/"]["v"]
     with pytest.raises(ChunkError, match=r"the text is not UTF-8.*\(/v\)"):
@@ -142,6 +142,8 @@ def test_what_is_damaged_is_named():
     documents = {".zgroup": {"zarr_format": 2}, "g/.zgroup": {"zarr_format": 2}, "g/.zattrs": attributes}
     with pytest.raises(MetadataError, match=r"attribute 'a'.*\(/g\)"):
         open_netcdf(store(documents, {}))
+    with pytest.raises(NotZarrError, match="an array, not a group"):
+        open_netcdf(store({".zdataset": {}, ".zarray": array("<i16")}, {}))
 
 
 def draft(documents: dict[str, Any], **chunks: Any) -> dict[str, Any]:
@@ -221,8 +223,3 @@ def test_types_that_groups_of_the_draft_define():
 def test_damage_of_the_draft_is_named(documents, message):
     with pytest.raises(MetadataError, match=message):
         draft(documents)
-
-
-def test_an_array_is_no_file():
-    with pytest.raises(NotZarrError, match="an array, not a group"):
-        open_netcdf(store({".zdataset": {}, ".zarray": array("<i16")}, {}))

@@ -102,7 +102,7 @@ def test_new_arrays_of_format_3_are_deflated_in_the_frame_that_others_read(tmp_p
     assert_opens(arrays_in(path)["a"], np.arange(500) % 7)
 
 
-def test_stored_chunks_keep_the_frame_that_they_have(tmp_path):
+def test_stored_chunks_keep_their_frame_and_a_checksum_after_the_compressor_is_one_that_it_knows(tmp_path):
     data = ZarrDataIO(np.arange(500) % 7, chunks=(100,), compressor={"id": "zlib", "level": 4})
     write_builder(tmp_path / "2.zarr", root(dataset("a", data)))
     convert(tmp_path / "2.zarr", tmp_path / "3.zarr", zarr_format=3)
@@ -110,9 +110,6 @@ def test_stored_chunks_keep_the_frame_that_they_have(tmp_path):
     assert codecs[-1] == {"name": "numcodecs.zlib", "configuration": {"level": 4}}
     assert (tmp_path / "3.zarr/a/c/0").read_bytes() == (tmp_path / "2.zarr/a/0").read_bytes()
     np.testing.assert_array_equal(arrays_in(tmp_path / "3.zarr")["a"][()], np.arange(500) % 7)
-
-
-def test_a_checksum_after_the_compressor_is_one_that_it_knows(tmp_path):
     codecs = {"filters": [{"id": "blosc", "cname": "lz4"}], "compressor": {"id": "crc32c", "location": "end"}}
     data = ZarrDataIO(np.arange(500), chunks=(100,), **codecs)
     path = write_builder(tmp_path / "a.zarr", root(dataset("a", data)), zarr_format=3)
@@ -136,6 +133,9 @@ def test_what_has_no_spec_is_refused(tmp_path, zarr_format):
         assert caught.value.remedy
     with pytest.raises(UsageError, match="not a dataset of a Zarr file"):
         tensorstore_spec(np.arange(3))
+    data = read_builder(write_builder({}, small()))["g/a"].data
+    with pytest.raises(UsageError, match="cannot access this store"):
+        tensorstore_spec(data)
 
 
 # ---- stores --------------------------------------------------------------------------------------------------------
@@ -172,12 +172,6 @@ def test_urls(location, options, expected):
     result = tensorstore_spec(LazyArray(store, "g", node, ChunkCache()))["kvstore"]
     assert result == expected
     ts.KvStore.Spec(result)
-
-
-def test_a_store_in_memory_has_no_spec():
-    data = read_builder(write_builder({}, small()))["g/a"].data
-    with pytest.raises(UsageError, match="cannot access this store"):
-        tensorstore_spec(data)
 
 
 # ---- chunks --------------------------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def _data(io, name="lfp"):
     return io.read().acquisition[name].data
 
 
-def test_data_of_a_series_have_times_and_electrodes(session):
+def test_data_of_a_series_have_times_and_electrodes_and_on_request_the_unit(session):
     with NWBZarrIO(session, "r") as io:
         data = _data(io).to_xarray()
     assert data.dims == ("time", "electrode")
@@ -169,9 +169,6 @@ def test_data_of_a_series_have_times_and_electrodes(session):
     sent = pickle.loads(pickle.dumps(data))
     assert sent.sel(time=slice(1, 2), electrode=15).sum() == VALUES[500:1501, 1].sum()
     assert (data + sent).sizes == data.sizes
-
-
-def test_scaled_data_are_in_the_unit(session):
     with NWBZarrIO(session, "r") as io:
         data = _data(io).to_xarray(scaled=True)
     np.testing.assert_allclose(data, VALUES * 1e-6 * np.arange(1, 5) + 0.5)

@@ -47,7 +47,7 @@ def assert_equal(found: Any, source: Path) -> None:
         TestCase().assertContainerEqual(io.read(), expected.read(), ignore_hdmf_attrs=True)
 
 
-def test_the_containers_are_those_of_the_hdf5_file(source, written):
+def test_the_containers_are_those_of_the_hdf5_file_with_references_links_and_rows(source, written):
     assert_equal(NWBZarrIO(written, "r"), source)
     with NWBZarrIO(written, "r") as io:
         nwbfile = io.read()
@@ -57,11 +57,6 @@ def test_the_containers_are_those_of_the_hdf5_file(source, written):
         np.testing.assert_array_equal(large.data[:], LARGE)
         assert nwbfile.acquisition["sharing"].timestamps is not None
         assert isinstance(nwbfile.acquisition["raw"], ElectricalSeries)
-
-
-def test_references_links_and_rows(written):
-    with NWBZarrIO(written, "r") as io:
-        nwbfile = io.read()
         shank = nwbfile.electrode_groups["shank0"]
         assert shank.device is nwbfile.devices["probe"]
         assert nwbfile.electrodes["group"][0] is shank
@@ -72,16 +67,13 @@ def test_references_links_and_rows(written):
         assert io.read_builder()["acquisition"]["sharing"].links["timestamps"].builder.name == "timestamps"
 
 
-def test_export(source, written, tmp_path, zarr_format):
+def test_export_and_conversion(source, written, tmp_path, zarr_format):
     with NWBZarrIO(written, "r") as lindi, NWBZarrIO(tmp_path / "b.zarr", "w", zarr_format=zarr_format) as io:
         io.export(lindi, write_args={"link_data": False})
-    assert_equal(NWBZarrIO(tmp_path / "b.zarr", "r"), source)
-
-
-@pytest.mark.parametrize(("target", "zarr_format"), [("b.nwb", None), ("b.zarr", 3)])
-def test_conversion(source, written, tmp_path, target, zarr_format):
-    convert(written, tmp_path / target, zarr_format=zarr_format)
-    assert_equal((NWBHDF5IO if target == "b.nwb" else NWBZarrIO)(tmp_path / target, "r"), source)
+    convert(written, tmp_path / "c.zarr", zarr_format=zarr_format)
+    convert(written, tmp_path / "b.nwb")
+    for cls, name in ((NWBZarrIO, "b.zarr"), (NWBZarrIO, "c.zarr"), (NWBHDF5IO, "b.nwb")):
+        assert_equal(cls(tmp_path / name, "r"), source)
 
 
 def test_over_http_with_one_request(source, web):
