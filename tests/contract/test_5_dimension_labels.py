@@ -42,7 +42,7 @@ def test_labels_both_ways(folder, shape, labels, stored):
     assert "_ARRAY_DIMENSIONS" not in builder.attributes
 
 
-def test_one_label_with_two_lengths_in_a_group(folder):
+def test_one_label_with_two_lengths_in_a_group_also_by_what_an_iterator_grows_to(folder):
     path = folder / "file.zarr"
     members = [
         labelled("a", (4,), ("time",)),
@@ -54,6 +54,11 @@ def test_one_label_with_two_lengths_in_a_group(folder):
     assert [names(path, name) for name in "abc"] == [["time"], ["time", "channel"], ["time_9"]]
     assert names(path, "apart/a") == ["time"]
     assert [builder[name].dimension_labels for name in "abc"] == [("time",), ("time", "channel"), ("time",)]
+    data = DataChunkIterator(data=iter(np.zeros((5, 2))), buffer_size=2)
+    members = [labelled("a", (4,), ("time",)), DatasetBuilder(name="b", data=data, dimension_labels=("time", "x"))]
+    builder = round_trip(path, root(*members))
+    assert (names(path, "a"), names(path, "b")) == (["time"], ["time_5", "x"])
+    assert builder["b"].dimension_labels == ("time", "x")
 
 
 @pytest.mark.needs("append")
@@ -64,15 +69,6 @@ def test_an_array_that_grows_takes_another_name(folder):
         io.read_builder()["b"].data.append(np.zeros(3))
     assert (names(path, "a"), names(path, "b")) == (["time"], ["time_7"])
     assert read_builder(path)["b"].dimension_labels == ("time",)
-
-
-def test_what_an_iterator_grows_to_counts(folder):
-    data = DataChunkIterator(data=iter(np.zeros((5, 2))), buffer_size=2)
-    members = [labelled("a", (4,), ("time",)), DatasetBuilder(name="b", data=data, dimension_labels=("time", "x"))]
-    path = folder / "file.zarr"
-    builder = round_trip(path, root(*members))
-    assert (names(path, "a"), names(path, "b")) == (["time"], ["time_5", "x"])
-    assert builder["b"].dimension_labels == ("time", "x")
 
 
 def test_the_labels_of_nwb(rich):
