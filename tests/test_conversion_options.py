@@ -19,7 +19,6 @@ from hdmf_zarr_backend.dryrun import dry_run
 from hdmf_zarr_backend.errors import ConflictError, DamagedFileError, UsageError
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.store.base import DOCUMENTS
 from tests.options import arguments
 from tests.places import stored_files
 from tests.servers import S3Server
@@ -81,9 +80,10 @@ def test_a_dry_run_refuses_what_a_conversion_of_hdf5_refuses(source, tmp_path, c
 
 def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr_format: Any) -> None:
     convert(source, tmp_path / "a.zarr", write_options=WriteOptions(strict_json=True), zarr_format=zarr_format)
-    documents = {key: text for key, text in stored_files(tmp_path / "a.zarr").items() if key.endswith(DOCUMENTS)}
+    names = (".zattrs", ".zmetadata", "zarr.json")
+    documents = [text for key, text in stored_files(tmp_path / "a.zarr").items() if key.endswith(names)]
     assert len(documents) > 1
-    for text in documents.values():
+    for text in documents:
         json.loads(text, parse_constant=pytest.fail)
     attributes = read_builder(tmp_path / "a.zarr")["values"].attributes
     assert (attributes["user"], attributes["range"].dtype) == ("NaN", np.dtype("f4"))

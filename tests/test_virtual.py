@@ -466,7 +466,8 @@ def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
     kept = {link["name"]: link["source"] for link in json.loads(said[".zattrs"])["zarr_link"]}
     checked = {remark.path[1:]: remark.message for remark in verify(f"{web.url}/a.h5", "links").remarks}
     for name in ("absolute", "above", "escaped", "url"):
-        assert f"{kept[name]!r} was not checked: links of a file on a server out of its folder" in checked[name]
+        said = f"{kept[name]!r} was not checked: links of a file on a server out of its folder"
+        assert checked[name].startswith(said)
     assert checked["neighbour"].startswith(f"'{web.url}/b.h5' was not checked: other files at a URL")
     assert kept["absolute"].endswith(f"{tmp_path}/secret.h5")
 
