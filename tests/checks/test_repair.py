@@ -12,7 +12,14 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import ZarrIO, consolidate, convert, repair, verify
-from hdmf_zarr_backend.errors import ConflictError, MetadataError, NotZarrError, ReadOnlyStoreError, StoreError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    MetadataError,
+    NotZarrError,
+    ReadOnlyStoreError,
+    StoreError,
+    StoreNotFoundError,
+)
 from tests import trees
 from tests.checks.test_strays import KINDS
 from tests.checks.test_verify import attributes_of, change_attributes, found, is_v3, links_of, scalar_of, store, written
@@ -49,7 +56,7 @@ def test_a_whole_file_is_not_changed(store):
     assert stored_files(store) == files
     consolidate(store)
     assert content_of(store) == content
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(StoreNotFoundError):
         repair(store.with_name("nothing.zarr"))
     with pytest.raises(ReadOnlyStoreError):
         consolidate(trees.write_builder(store.with_name("a.zarr.zip"), trees.root()))

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pynwb import NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from tests import trees
-from tests.samples import plain_nwbfile, write_zarr
+from tests.samples import START, write_zarr
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_differences_are_lines_and_a_sum_or_json(a, b, zarrio):
 
 def test_an_export_keeps_the_encoding_of_its_times(tmp_path, zarr_format, zarrio):
     """pynwb writes times as ASCII, also as single values."""
-    write_zarr(tmp_path / "a.zarr", plain_nwbfile(), zarr_format=zarr_format)
+    write_zarr(tmp_path / "a.zarr", NWBFile("text", "id", START), zarr_format=zarr_format)
     with NWBZarrIO(tmp_path / "a.zarr", "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w") as io:
         io.export(source)
     out = zarrio("compare", tmp_path / "a.zarr", tmp_path / "b.zarr").out
