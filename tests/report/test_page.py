@@ -237,9 +237,9 @@ def test_the_command_writes_a_page_and_replaces_none(plain, tmp_path, capsys, mo
     assert "--overwrite" in capsys.readouterr().err
     assert main(["report", str(plain), "--overwrite", "--level", "chunks"]) == 0
     assert main(["report", str(plain), "--no-check", "-o", "unchecked.html"]) == 0
-    text = Page(Path("unchecked.html").read_text(encoding="utf-8")).text
-    assert "The file was not checked." in text
-    assert not {"damage", "Valid"} & set(text.split())
+    text = Path("unchecked.html").read_text(encoding="utf-8")
+    assert "The file was not checked." in Page(text).text
+    assert "No damage" not in text and "Valid" not in text
     assert main(["report", str(tmp_path / "absent.zarr"), "-o", "absent.html"]) == 2
     assert not (tmp_path / "absent.html").exists()
 
