@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -180,8 +181,10 @@ def test_a_new_file_whose_writer_died_is_named_and_kept(unfinished: Path, capsys
 
 @pytest.mark.parametrize("is_converted", [False, True], ids=["write", "conversion"])
 def test_the_next_write_deletes_what_a_dead_writer_left(unfinished: Path, tmp_path: Path, is_converted: bool) -> None:
-    source = trees.write_builder(tmp_path / "source.zarr", trees.root(note="new"))
-    convert(source, unfinished, zarr_format=3) if is_converted else trees.write_builder(unfinished, trees.root())
+    source = tmp_path / "source.h5"
+    with h5py.File(source, "w") as file:
+        file["x"] = [1, 2, 3]
+    convert(source, unfinished) if is_converted else trees.write_builder(unfinished, trees.root(note="new"))
     assert sorted(os.listdir(unfinished.parent)) == [unfinished.name]
 
 

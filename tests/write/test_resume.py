@@ -1,10 +1,12 @@
 """A killed or interrupted conversion continues from its complete chunks, with the same result."""
 
 import itertools
+import json
 import os
 import pickle
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -103,8 +105,9 @@ def test_a_stopped_conversion_is_kept_and_reported(hdf5, tmp_path, error, zarr_f
     assert "resume=True" in str(getattr(raised, "__notes__", raised))
     assert len(staged(target)) == 1
     assert not target.exists()
-    with pytest.raises(errors.StoreNotFoundError, match="resume=True"):
-        ZarrIO(target, "r")
+    for path, said in ((target, "resume=True"), (tmp_path / "b.zarr", "Check the path")):
+        with pytest.raises(errors.StoreNotFoundError, match=said):
+            ZarrIO(path, "r")
     convert(hdf5, target, resume=True, zarr_format=zarr_format)
     convert(hdf5, tmp_path / "b.zarr", zarr_format=zarr_format)
     assert stored_files(target) == stored_files(tmp_path / "b.zarr")
@@ -179,7 +182,10 @@ def test_another_source_or_option_or_version_is_reported(hdf5, tmp_path, monkeyp
     source.write_bytes(hdf5.read_bytes())
     interrupted(source, target)
     (partial,) = staged(target)
-    before = stored_files(partial)
+    before, state = stored_files(partial), source.stat()
+    record = json.loads(before[RECORD])
+    assert record["sources"] == {str(source): [state.st_size, state.st_mtime_ns]}
+    assert record["options"] == {"codec": "keep", "zarr_format": 2}
     message = r"--codec was keep and is blosc.*without resume=True .*options of the first call"
     with pytest.raises(ConflictError, match=message):
         convert(source, target, resume=True, codec=True)
@@ -321,6 +327,18 @@ def test_a_file_in_a_bucket_that_no_conversion_has_left_is_not_continued(hdf5, t
         io.write_builder(trees.root(trees.dataset("a", [1])))
     with pytest.raises(StoreExistsError):
         convert(tmp_path / "c.h5", target, storage_options=s3.options, resume=True)
+
+
+def test_two_do_not_make_the_same_target(hdf5: Path, tmp_path: Path) -> None:
+    def again(path: str, done: int) -> None:
+        if progress.advance.call_count == 1:
+            with pytest.raises(errors.StoreLockedError, match=f"process {os.getpid()} on"):
+                convert(hdf5, tmp_path / "a.zarr")
+
+    progress = Mock(Progress, advance=Mock(side_effect=again))
+    convert(hdf5, tmp_path / "a.zarr", write_options=WriteOptions(progress=progress))
+    assert progress.advance.called
+    assert os.listdir(tmp_path) == ["a.zarr"]
 
 
 def test_names_that_begin_alike_are_distinguished(hdf5: Path, tmp_path: Path) -> None:
