@@ -171,6 +171,7 @@ def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
 
 def test_a_table_of_hdmf_needs_no_manager(tmp_path):
     table, other = (DynamicTable(name="root", description="x", id=[1, 2, 3]) for _ in range(2))
+    table.add_column("a", "x", data=[1, 2, 3])
     planned = dry_run(table, tmp_path / "a.zarr")
     with ZarrIO(tmp_path / "a.zarr", "w", manager=get_manager()) as io:
         io.write(table)
