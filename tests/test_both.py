@@ -268,12 +268,12 @@ def test_only_what_has_changed_is_put(rich):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_consolidate_and_repair_of_a_file_without_damage_and_with_a_new_attribute(small):
-    files = Logged(small)
-    assert repair(Keys(files)).done == []
-    assert not [key for key in files.changes if not key.startswith("-")]
-    consolidate(Keys(files))
-    assert_alike(files)
+def test_consolidate_and_repair_of_a_file_without_damage_and_with_a_new_attribute(rich, small):
+    for files in (Logged(rich), Logged(small)):
+        assert repair(Keys(files)).done == []
+        assert not [key for key in files.changes if not key.startswith("-")]
+        consolidate(Keys(files))
+        assert_alike(files)
     files["inner/.zattrs"] = json.dumps({**json.loads(files["inner/.zattrs"]), "more": 1}).encode()
     consolidate(Keys(files))
     assert_alike(files)

@@ -23,6 +23,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, read_nwb
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
+    DamagedMetadataWarning,
     FilterReplacedWarning,
     NotZarrError,
     StoreExistsError,
@@ -360,6 +361,7 @@ def leftovers(folder: Path, *known: str) -> list[str]:
     ("folder", "b.h5", {}, NotZarrError, "not a Zarr hierarchy"),
     ("a.h5", "b.h5", {}, UsageError, "HDF5 already"),
     ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "not a format"),
+    ("a.zarr", "b.h5", {"zarr_format": 3}, UsageError, "zarr_format=3"),
     ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
     ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one is inside the other"),
     ("folder/c.h5", "folder", {"to": "zarr", "overwrite": True}, StoreExistsError, "one is inside the other"),
@@ -470,6 +472,21 @@ def test_a_link_that_pynwb_needs_is_named(tmp_path: Path, source: str, policy: A
         convert(path, tmp_path / "c.nwb", read_options=ReadOptions(external_links=policy))
     assert says in str(caught.value)
     assert "io.replace" not in str(caught.value)
+
+
+def test_no_name_leads_out_of_the_copy(tmp_path: Path, zarr_format: Any) -> None:
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
+    document = path / (".zmetadata" if zarr_format == 2 else "zarr.json")
+    content = json.loads(document.read_text())
+    if zarr_format == 2:
+        content["metadata"]["../../evil/.zgroup"] = {"zarr_format": 2}
+    else:
+        content["consolidated_metadata"]["metadata"]["../../evil"] = {"zarr_format": 3, "node_type": "group"}
+    document.write_text(json.dumps(content))
+    with pytest.warns(DamagedMetadataWarning, match="'../../evil' is not a path inside the file"):
+        convert(path, tmp_path / "b.nwb")
+    with h5py.File(tmp_path / "b.nwb") as file:
+        assert ".." not in list(file)
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,15 @@ def value_in(path: Path) -> int:
 
 
 # ---- what exists ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", ["text", "hdf5", "zarr", "folder"])
+@pytest.mark.parametrize("kind", ["text", "hdf5", "zarr", "folder", "made"])
 @pytest.mark.parametrize(("source", "target", "options"), [
     ("session.nwb", "t.zarr", {}), ("session.nwb", "t.zarr", {"zarr_format": 3}), ("session.nwb", "t.zip", {}),
     ("session.nwb", "t.zarr", {"resume": True}), ("session.nwb", "t.json", {"to": "virtual"}),
     ("source.zarr", "t.zarr", {"to": "zarr", "zarr_format": 3}), ("source.zarr", "t.nwb", {}),
 ])  # fmt: skip
 def test_whatever_exists_is_refused_and_replaced_on_request(work, kind, source, target, options):
+    convert("session.nwb", "source.zarr")
+    options = {"to": "hdf5" if target == "t.nwb" else "zarr", **options}
     if kind == "text":
         Path(target).write_text("mine")
     elif kind == "hdf5":
@@ -63,12 +65,12 @@ def test_whatever_exists_is_refused_and_replaced_on_request(work, kind, source, 
     elif kind == "zarr":
         write_builder("there", builder(1))
         Path("there").rename(target)
+    elif kind == "made":
+        convert(source, target, **options)
     else:
         Path(target).mkdir()
         Path(target, "mine.txt").write_text("mine")
-    convert("session.nwb", "source.zarr")
     before = stored_files(work)
-    options = {"to": "hdf5" if target == "t.nwb" else "zarr", **options}
     is_folder = target == "t.json" and kind in ("zarr", "folder")  # references are one file, which replaces no folder
     refused = "a directory exists there" if is_folder else r"(?s)exists already.*overwrite=True"
     with pytest.raises(StoreExistsError, match=refused) as caught:

@@ -9,13 +9,13 @@ import pytest
 from hdmf.data_utils import DataChunkIterator, GenericDataChunkIterator
 from pynwb import H5DataIO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrIO, convert, upgrade, verify
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.progress import SILENT, Batch, Progress, TerminalProgress, terminal_progress
 from tests import samples
 from tests.cli.conftest import Terminal
-from tests.trees import dataset, root
+from tests.trees import dataset, root, write_builder
 
 
 def test_the_callbacks_do_nothing_and_give_nothing():
@@ -161,6 +161,13 @@ def test_every_operation_announces_all_that_it_does(operations):
         (start, total), *done, (end, _) = progress.calls
         assert (start, end) == ("start", "finish"), name
         assert 0 < total == sum(count for _, count in done), name
+
+
+def test_a_check_counts_the_bytes_of_all_chunks(tmp_path):
+    progress, values = Recorded(), ZarrDataIO(np.zeros((64, 2**16), "u1"), chunks=(1, 2**16))
+    path = write_builder(tmp_path / "a.zarr", root(dataset("a", values)))
+    assert verify(path, executor=2, progress=progress).chunks == 64
+    assert sum(done for _, done in progress.calls[1:]) == 2**22
 
 
 class Slices(GenericDataChunkIterator):

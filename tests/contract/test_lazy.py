@@ -203,13 +203,13 @@ def test_an_error_is_raised_when_the_object_is_touched(folder):
 
 def test_what_does_not_fit_its_type_is_an_error_when_it_is_asked_for(folder):
     path = samples.write_zarr(folder / "wrong.zarr", many_nwbfile())
-    change_attributes(path, "acquisition/many_03/data", lambda attributes: attributes.update(unit=3.5))
     change_attributes(path, "stimulus/presentation/shares", lambda attributes: attributes.update(comments=[1, 2]))
-    nwbfile = opened(path)
-    series = nwbfile.acquisition["many_00"]  # and not where the shared series is opened
+    series = opened(path).acquisition["many_00"]  # and not where the shared series is opened
     assert series.data[:].tolist() == [1.0, 0.0]
     with pytest.raises(ContainerError):
         series.data_link  # noqa: B018 - a property
+    change_attributes(path, "acquisition/many_03/data", lambda attributes: attributes.update(unit=3.5))
+    nwbfile = opened(path)
     with pytest.raises(ContainerError, match="unit") as caught:
         nwbfile.acquisition["many_03"]
     assert caught.value.path == "/acquisition/many_03"

@@ -123,6 +123,7 @@ def test_a_presigned_url(folder, signed, tmp_path, capsys, name):
     shown, problem = capsys.readouterr()
     assert problem.count(f"{signed.url}/a.nwb?") == 1
     assert not compare(place, folder / name)
+    assert read_nwb(place).objects.keys() == read_nwb(folder / name).objects.keys()
     assert validate(place).is_valid
     page = report(place)
     assert "<h1>a.nwb</h1>" in page
