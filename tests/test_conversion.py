@@ -19,7 +19,7 @@ from hdmf.common import get_manager
 from hdmf.testing import TestCase
 from pynwb import NWBHDF5IO
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, read_nwb
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, read_nwb, verify
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -487,6 +487,7 @@ def test_no_name_leads_out_of_the_copy(tmp_path: Path, zarr_format: Any) -> None
         convert(path, tmp_path / "b.nwb")
     with h5py.File(tmp_path / "b.nwb") as file:
         assert ".." not in list(file)
+    assert next(each.remedy for each in verify(path).problems if "evil" in each.path).startswith("Do not trust")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 from numcodecs.abc import Codec
 from pynwb import NWBHDF5IO, NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import DamagedFileError, DamagedMetadataWarning, MetadataError, UnsafeDataError
 from hdmf_zarr_backend.store.lock import lock_path
 from tests import samples
@@ -316,7 +316,6 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
         with pytest.warns(DamagedMetadataWarning, match=told), NWBZarrIO(store, mode) as io:
             names = {*io.read_builder()}
         assert not names & {"..", ".", "outside"}
-        assert [each for each in verify(store).problems if each.remedy.startswith("Do not trust")]
     else:  # leading slashes have no meaning: a node of that name inside the store
         with NWBZarrIO(store, mode) as io:
             assert io.read_builder().get(location.strip("/")).data == ""
