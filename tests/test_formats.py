@@ -12,7 +12,7 @@ import zarr
 from hdmf.build import DatasetBuilder, LinkBuilder
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.encoding.parser import parse
@@ -169,8 +169,8 @@ def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
     )
     array[:] = np.arange(8)
     assert read_builder(path, "r-")["d"].data[3:6].tolist() == [3, 4, 5]
+    consolidate(path)
     with ZarrIO(path, "r+") as io:
-        io._parsed = parse(LocalStore(str(path)), use_consolidated=False)
         data = io.read_builder()["d"].data
         data[0] = 5
         data.append([8, 9, 10])
