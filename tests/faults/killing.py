@@ -1,7 +1,7 @@
-"""A conversion that is killed at any of its steps, each in a fork of one process, and what is found after a write.
+"""Whole writes that are killed at any of their steps, each in a fork of one process, and what is found afterwards.
 
-A step is a call by which a file system is changed; the bytes of a file are written in two, so that files of half their
-length are found as well.
+A step is a call by which a file system or a server is changed; the bytes of a file are written in two, so that files of
+half their length are found as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import threading
 from ast import literal_eval
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend import ReadOptions, ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.errors import StoreNotFoundError
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
 from hdmf_zarr_backend.store import files as store_files
 from hdmf_zarr_backend.store import local as local_store
+from hdmf_zarr_backend.store import zip as zip_store
 from tests import trees
+from tests.faults.appending import VARIANTS, append
 from tests.options import arguments
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +57,7 @@ def write_hdf5(path: Path, value: int, chunks: int) -> None:
 
 
 def state(place: Any, chunks: int, **options: Any) -> str:
-    """Return what a reader finds: ``"nothing"``, ``"old"`` or ``"new"``; a mixture is an error."""
+    """Return what a reader finds: ``"nothing"``, ``"incomplete"``, ``"old"`` or ``"new"``; a mixture is an error."""
     try:
         with ZarrIO(place, **options, read_options=ReadOptions(missing_chunks="error")) as io:
             root = io.read_builder()
@@ -69,6 +71,8 @@ def state(place: Any, chunks: int, **options: Any) -> str:
             found |= {int(texts.attributes["is_"]), int(root.attributes["v"])}
     except StoreNotFoundError:
         return "nothing"
+    except IncompleteStoreError:
+        return "incomplete"
     assert array.shape == (chunks * 4, 3)
     assert len(words) == 6
     assert len(found) == 1, f"a mixture of {found}"
@@ -115,13 +119,19 @@ class Steps:
         local_store.write_all = halves
         for name in ("replace", "rename", "unlink", "rmdir", "mkdir", "link"):
             setattr(os, name, partial(self.stepping, getattr(os, name)))
+        # the module of zip files holds its own names of nothing that is patched here
+        zip_file: Any = zip_store.zipfile.ZipFile
+        writestr = zip_file.writestr
+        zip_file.writestr = lambda *arguments, **options: self.stepping(writestr, *arguments, **options)
         store_files._renameat2 = partial(self.stepping, store_files._renameat2)
 
 
 @contextmanager
-def killed(place: str, options: dict[str, Any], points: int) -> Iterator[tuple[int, Iterator[int]]]:
-    """Give the number of steps of a conversion, and an iterator that kills one at the next and gives its number."""
-    command = [sys.executable, "-m", "tests.faults.killing", place, repr(options), str(points)]
+def killed(
+    what: str, place: str, chunks: int, options: dict[str, Any], points: int
+) -> Iterator[tuple[int, Iterator[int]]]:
+    """Give the number of steps, and an iterator that kills at the next one and gives its number."""
+    command = [sys.executable, "-m", "tests.faults.killing", what, place, str(chunks), repr(options), str(points)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -144,27 +154,28 @@ def killed(place: str, options: dict[str, Any], points: int) -> Iterator[tuple[i
 
 
 def main(arguments: list[str]) -> None:
-    """Convert, in a fork each, and kill that at its steps.
+    """Change files, in a fork each, and kill them at their steps.
 
-    The arguments are: the file (``{}`` stands for a step; 0 is the one that is not killed), options as Python's
-    literal, and how many steps to take. Each line of the answer is a step and how the process ended, the first one how
-    many steps there are. Before a step is taken a line is read.
+    The arguments are: what is done (``write``, ``convert``, or a variant of an append), the file (``{}`` stands for a
+    step; 0 is the one that is not killed), the number of chunks, options of the io as Python's literal, and how many
+    steps to take. Each line of the answer is a step and how the process ended, the first one how many steps there are.
+    Before a step is taken a line is read: the old file, which belongs to the step, is made by whoever asks.
     """
-    place, options, points = arguments
+    what, place, chunks, options, points = arguments
 
     def run(step: int) -> int:
         def body() -> int:
             steps = Steps(step)
             steps.on_disk()
-            act("convert", place.format(step), 0, literal_eval(options))
+            with suppress(UserWarning):
+                act(what, place.format(step), int(chunks), literal_eval(options))
             return steps.count
 
         return in_fork(body)
 
     count = run(0)
     _tell(count)
-    for number in range(int(points)):  # the first and the last among them
-        step = 1 + number * (count - 1) // (int(points) - 1)
+    for step in spread(count, int(points)):
         sys.stdin.readline()
         _tell(step, run(step))
 
@@ -184,12 +195,21 @@ def in_fork(function: Callable[[], int]) -> int:
     with os.fdopen(reading) as answer:
         text = answer.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code <= 0, "the conversion has failed by itself"
+    assert code <= 0, "the append has failed by itself"
     return code or int(text)
 
 
+def spread(count: int, points: int) -> list[int]:
+    """Return so many of the numbers from 1 to ``count``, the first and the last among them; 0: all."""
+    if not 1 < points < count:
+        return list(range(1, count + 1))
+    return [1 + number * (count - 1) // (points - 1) for number in range(points)]
+
+
 def act(what: str, place: str, chunks: int, options: dict[str, Any]) -> None:
-    if what == "write":
+    if what in VARIANTS:
+        append(place, what, **options)
+    elif what == "write":
         write(place, NEW, chunks, **options)
     else:
         given = arguments(**{"executor": None, **options})

@@ -78,7 +78,7 @@ def test_a_conversion_that_is_killed_goes_on(hdf5: Path, tmp_path: Path, executo
     os.link(hdf5, tmp_path / "source.h5")
     options = {"resume": True, "codec": codec, "executor": executor, "memory_budget": BUDGET}
     kept, names = 0, ["source.h5", "0.zarr"]
-    with killed(f"{tmp_path}/{{}}.zarr", options, POINTS) as (count, steps):
+    with killed("convert", f"{tmp_path}/{{}}.zarr", 0, options, POINTS) as (count, steps):
         expected = stored_files(tmp_path / "0.zarr")
         assert count > 300
         for step in itertools.islice(steps, POINTS):
