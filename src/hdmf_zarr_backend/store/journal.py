@@ -377,8 +377,8 @@ def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
         if only_dead:
             return
         state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
-    what = f"a change by {first.holder} {state}. The file is read as it was before, except values that were assigned to "
-    warn_of_journal(store, f"{what}existing arrays: they may be new. {advice}")
+    what = f"a change by {first.holder} {state}. The file is read as it was before, except values that were assigned "
+    warn_of_journal(store, f"{what}to existing arrays: they may be new. {advice}")
 
 
 def _records(store: Store, change: str) -> Iterator[Record]:
