@@ -566,8 +566,11 @@ def status_of(error: BaseException) -> int | None:
     """Return the status of the HTTP response in an error, or None; the libraries have four names for it."""
     response = getattr(error, "response", None)
     metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}  # of botocore
-    numbers = (*(getattr(error, name, None) for name in _STATUS), metadata.get("HTTPStatusCode"))
-    return next((number for number in numbers if isinstance(number, int)), None)
+    for name in _STATUS:  # one after the other: aiohttp has ``status``, and warns of ``code``
+        if isinstance(number := getattr(error, name, None), int):
+            return number
+    number = metadata.get("HTTPStatusCode")
+    return number if isinstance(number, int) else None
 
 
 def _reason(error: BaseException) -> str:
