@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element
@@ -244,40 +245,47 @@ _READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
 
 def from_hdf5(tid: Any, depth: int = 0) -> Element:
     """Return the `Element` of an ``h5py.h5t.TypeID``."""
-    import h5py
     from h5py import h5t
 
     # The limit of a note. h5py takes seconds for a type of hundreds of levels.
     if depth > MAX_DEPTH:
         problem = f"an HDF5 type is nested more than {MAX_DEPTH} deep"
         raise ValueRefusedError(problem, remedy="Store the values in a simpler type.")
-    readers: dict[int, Callable[[Any], Element]] = {
-        h5t.INTEGER: _number_of,
-        h5t.FLOAT: _number_of,
-        h5t.STRING: _text_type,
-        h5t.BITFIELD: lambda t: Number("bitfield", t.get_size(), _order_of(t)),
-        h5t.OPAQUE: lambda t: _opaque_of(t.get_size(), text_of(t.get_tag())),
-        h5t.COMPOUND: lambda t: _compound_type(t, depth + 1),
-        h5t.REFERENCE: lambda t: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
-        h5t.ENUM: lambda t: _enum_of(
-            from_hdf5(t.get_super()),
-            tuple((text_of(t.get_member_name(i)), int(t.get_member_value(i))) for i in range(t.get_nmembers())),
-        ),
-        h5t.ARRAY: lambda t: _array_of(from_hdf5(t.get_super(), depth + 1), tuple(t.get_array_dims())),
-        h5t.VLEN: lambda t: Sequence(from_hdf5(t.get_super(), depth + 1)),
-        getattr(h5t, "COMPLEX", -1): lambda t: _complex_of(_number_of(t.get_super())),  # of HDF5 2.0
-    }
     try:
         # h5py raises for types that NumPy lacks. The fields of a compound are asked one by one.
         # A tag of h5py on more bytes than its type has: HDF5 would write beyond the array.
         if tid.get_class() != h5t.COMPOUND and tid.dtype.itemsize != tid.get_size() and tid.get_class() == h5t.OPAQUE:
             raise TypeError("its tag names a type of another size")
-        return readers[tid.get_class()](tid)
+        return _readers()[tid.get_class()](tid, depth + 1)
     except ValueRefusedError:  # of a part; it is a TypeError too
         raise
     except (TypeError, KeyError) as error:
         problem = f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy"
         raise ValueRefusedError(problem, remedy="Store the values in a standard type.") from error
+
+
+@cache
+def _readers() -> dict[int, Callable[[Any, int], Element]]:
+    """Return what makes an `Element` of a type at a depth, by the class of the type."""
+    import h5py
+    from h5py import h5t
+
+    return {
+        h5t.INTEGER: lambda t, _: _number_of(t),
+        h5t.FLOAT: lambda t, _: _number_of(t),
+        h5t.STRING: lambda t, _: _text_type(t),
+        h5t.BITFIELD: lambda t, _: Number("bitfield", t.get_size(), _order_of(t)),
+        h5t.OPAQUE: lambda t, _: _opaque_of(t.get_size(), text_of(t.get_tag())),
+        h5t.COMPOUND: _compound_type,
+        h5t.REFERENCE: lambda t, _: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
+        h5t.ENUM: lambda t, _: _enum_of(
+            from_hdf5(t.get_super()),
+            tuple((text_of(t.get_member_name(i)), int(t.get_member_value(i))) for i in range(t.get_nmembers())),
+        ),
+        h5t.ARRAY: lambda t, depth: _array_of(from_hdf5(t.get_super(), depth), tuple(t.get_array_dims())),
+        h5t.VLEN: lambda t, depth: Sequence(from_hdf5(t.get_super(), depth)),
+        getattr(h5t, "COMPLEX", -1): lambda t, _: _complex_of(_number_of(t.get_super())),  # of HDF5 2.0
+    }
 
 
 def _order_of(tid: Any) -> ByteOrder:
@@ -286,8 +294,17 @@ def _order_of(tid: Any) -> ByteOrder:
     return "|" if tid.get_size() == 1 else ">" if tid.get_order() == h5t.ORDER_BE else "<"
 
 
-def _number_of(tid: Any) -> Number:
+@cache
+def _usual_float(order: ByteOrder, size: int) -> tuple[tuple[int, ...], int]:
+    """Return fields and bias of the float of NumPy."""
     import numpy as np
+    from h5py import h5t
+
+    usual = h5t.py_create(np.dtype(f"{order}f{size}"))
+    return tuple(usual.get_fields()), usual.get_ebias()
+
+
+def _number_of(tid: Any) -> Number:
     from h5py import h5t
 
     size, order, bits, offset = tid.get_size(), _order_of(tid), tid.get_precision(), tid.get_offset()
@@ -296,8 +313,7 @@ def _number_of(tid: Any) -> Number:
         kind: NumberKind = "uint" if tid.get_sign() == h5t.SGN_NONE else "int"
         return Number(kind, size, order, None if is_plain else Precision(bits, offset))
     fields, bias = tuple(tid.get_fields()), tid.get_ebias()
-    usual = h5t.py_create(np.dtype(f"{order}f{size}")) if is_plain and size > 1 else None
-    if usual is not None and (tuple(usual.get_fields()), usual.get_ebias()) == (fields, bias):
+    if is_plain and size > 1 and _usual_float(order, size) == (fields, bias):
         return Number("float", size, order)
     return Number("float", size, order, Precision(bits, offset, fields, bias))
 

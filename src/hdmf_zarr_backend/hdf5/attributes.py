@@ -83,8 +83,14 @@ def is_sparse(tid: Any) -> bool:
 # ---- memory types ---------------------------------------------------------------------------------------------------
 
 
+_PLAIN = (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.REFERENCE)
+
+
 def numpy_type(tid: Any, element: Element | None = None) -> np.dtype[Any]:
     """Return the NumPy type for values of ``tid``: h5py's, with the numbers that other libraries add to NumPy."""
+    if element is None and tid.get_class() in _PLAIN:  # describing a type takes most of the time of an attribute
+        with suppress(TypeError, ValueError):
+            return tid.dtype  # type: ignore[no-any-return]
     match from_hdf5(tid) if element is None else element:
         case ArrayOf(base, shape):
             while tid.get_class() == h5t.ARRAY:
