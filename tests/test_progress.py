@@ -23,14 +23,15 @@ def test_the_callbacks_do_nothing_and_give_nothing():
         assert progress.start(10) is progress.advance("/a", 5) is progress.finish() is None
 
 
-@pytest.fixture
-def terminal(monkeypatch):
+def on_a_terminal(monkeypatch):
+    """Return what this process takes for its terminal from now on; pytest would replace what a fixture sets."""
     pytest.importorskip("tqdm")
     monkeypatch.setattr(sys, "stderr", Terminal())
     return sys.stderr
 
 
-def test_a_bar_shows_what_is_done_and_goes_away(terminal):
+def test_a_bar_shows_what_is_done_and_goes_away(monkeypatch):
+    terminal = on_a_terminal(monkeypatch)
     progress = terminal_progress("a.nwb")
     assert isinstance(progress, TerminalProgress)
     progress.advance("/early", 5)  # before anything began
@@ -62,13 +63,15 @@ def test_a_pipe_and_a_terminal_without_tqdm_are_silent(monkeypatch, stream):
         assert terminal_progress("3/55 x", Batch(3, 55, time.time())) is SILENT
 
 
-def test_a_long_label_stays_on_one_line(terminal, monkeypatch):
+def test_a_long_label_stays_on_one_line(monkeypatch):
+    terminal = on_a_terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", "20")
     terminal_progress("3/55 " + "x" * 30, Batch(3, 55, time.time())).finish()
     assert max(map(len, terminal.getvalue().split("\r"))) <= 20
 
 
-def test_a_batch_has_one_bar(terminal):
+def test_a_batch_has_one_bar(monkeypatch):
+    terminal = on_a_terminal(monkeypatch)
     progress = terminal_progress("3/4 c.nwb", Batch(3, 4, time.time() - 60))
     progress.start(1000)
     assert progress._bar.n == 2
@@ -82,8 +85,9 @@ def test_a_batch_has_one_bar(terminal):
     assert "[01:00<00:20]" in shown  # of all files
 
 
-def test_the_files_of_a_batch_share_the_bar(terminal, tmp_path):
+def test_the_files_of_a_batch_share_the_bar(tmp_path, monkeypatch):
     paths = [samples.write_zarr(tmp_path / f"{name}.nwb.zarr") for name in "ab"]
+    terminal = on_a_terminal(monkeypatch)
     assert main(["verify", *map(str, paths)]) == 0
     assert "1/2 a.nwb.zarr:   0%|" in terminal.getvalue() and "2/2 b.nwb.zarr:  50%|" in terminal.getvalue()
 

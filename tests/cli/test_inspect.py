@@ -172,7 +172,7 @@ def test_shards(tmp_path, capsys):
 
 def test_chunks_and_stored_sizes_also_of_chunks_in_folders(small, tmp_path, capsys):
     data = dataset("data", ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30)))
-    path = write_builder(tmp_path / "a.zarr", root(data))
+    path = write_builder(tmp_path / "c.zarr", root(data))
     node = document(capsys, path, "--sizes")["nodes"]["/data"]
     assert (node["chunks"], node["chunk_count"], node["bytes"]) == ([100, 30], 10, 120_000)
     assert node["stored_bytes"] == sum(file.stat().st_size for file in (path / "data").glob("[0-9]*"))
