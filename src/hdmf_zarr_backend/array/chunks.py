@@ -177,8 +177,10 @@ def overlaps(axes: Sequence[Axis], chunks: tuple[int, ...]) -> Iterator[Overlap]
     """Return the part of a selection in each chunk of an array with chunks of that shape."""
     # products of the parts on each axis, without a loop in Python for each chunk
     parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, chunks, strict=True)]
-    of_each: list[Any] = [itertools.product(*[[part[n] for part in on_axis] for on_axis in parts]) for n in range(3)]
-    return map(Overlap, *of_each)
+    numbers = itertools.product(*[[part[0] for part in on_axis] for on_axis in parts])
+    inner = itertools.product(*[[part[1] for part in on_axis] for on_axis in parts])
+    outer = itertools.product(*[[part[2] for part in on_axis] for on_axis in parts])
+    return map(Overlap, numbers, inner, outer)
 
 
 def separately(parts: Sequence[Positions], shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -301,13 +301,13 @@ class ZarrContent(Mapping[str, NodeContent]):
         self._resolver = Resolver(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
-        self._found: dict[str, LinkContent | Node | dict[str, Any]] = {}  # links, nodes, and the notes of named types
+        self._entries: dict[str, LinkContent | Node | dict[str, Any]] = {}  # links, nodes, and the notes of named types
         hidden: set[str] = set()
         for node_path, node in self._hierarchy.walk():
             if not hidden.isdisjoint((node_path, split(node_path)[0])):
                 hidden.add(node_path)  # below the copied target of an external link
                 continue
-            self._found.setdefault(absolute(node_path), node)
+            self._entries.setdefault(absolute(node_path), node)
             if isinstance(node, Group):
                 hidden |= self._add_members(node_path, node)
 
@@ -318,18 +318,18 @@ class ZarrContent(Mapping[str, NodeContent]):
             target = absolute(link.target.path)
             external = LinkContent("external", target, link.target.source, location)
             content = LinkContent("soft", target) if location == self.source else external
-            self._found[absolute(join(path, link.name))] = content
+            self._entries[absolute(join(path, link.name))] = content
         note = hdf5_note(node)
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
             member, noted_link = join(path, name), self._noted_link(path, name, noted)
-            is_link = isinstance(self._found.get(absolute(member)), LinkContent)
+            is_link = isinstance(self._entries.get(absolute(member)), LinkContent)
             if noted_link is not None and (is_link or name in node.members):
-                self._found[absolute(member)] = noted_link
+                self._entries[absolute(member)] = noted_link
                 copies.add(member)
         for name, datatype in as_dict(note.get("datatypes")).items():
             if name not in node.members and isinstance(datatype, dict):
-                self._found.setdefault(absolute(join(path, name)), datatype)
+                self._entries.setdefault(absolute(join(path, name)), datatype)
         return copies
 
     def close(self) -> None:
@@ -337,34 +337,34 @@ class ZarrContent(Mapping[str, NodeContent]):
         self._arrays.cache = None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._entries)
 
     def __getitem__(self, path: str) -> NodeContent:
-        found = self._found.get(path, self._hierarchy.get(path))  # or a node below the copied target of a link
-        if found is None:
+        entry = self._entries.get(path, self._hierarchy.get(path))  # or a node below the copied target of a link
+        if entry is None:
             raise KeyError(path)
-        if isinstance(found, LinkContent):
-            return found
+        if isinstance(entry, LinkContent):
+            return entry
         with at(self.source, path):
-            if isinstance(found, dict):
-                noted = as_dict(found.get("attributes")).items()
+            if isinstance(entry, dict):
+                noted = as_dict(entry.get("attributes")).items()
                 of_type = {name: _noted(None, as_dict(value), self._resolve) for name, value in noted}
                 named = {name: value for name, value in of_type.items() if value is not None}
-                return DatatypeContent(named, from_note(found.get("type")))
-            attributes = self._attributes(path, found)
-            if isinstance(found, Group):
+                return DatatypeContent(named, from_note(entry.get("type")))
+            attributes = self._attributes(path, entry)
+            if isinstance(entry, Group):
                 return GroupContent(attributes)
             is_spec = self._spec_path is not None and path.startswith(f"/{self._spec_path}/")
-            return self._arrays.content(relative(path), found, attributes, is_spec=is_spec)
+            return self._arrays.content(relative(path), entry, attributes, is_spec=is_spec)
 
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
         """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
-        found = self._found.get(absolute(join(group, name)))
-        if noted == "hard" and isinstance(found, LinkContent):  # Zarr has no second name of a node
-            return LinkContent("hard", found.target)
+        entry = self._entries.get(absolute(join(group, name)))
+        if noted == "hard" and isinstance(entry, LinkContent):  # Zarr has no second name of a node
+            return LinkContent("hard", entry.target)
         if isinstance(noted, dict) and isinstance(noted.get("soft"), str):
             parts = posixpath.join(absolute(group), noted["soft"]).split("/")
             return LinkContent("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
@@ -390,7 +390,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         try:
             source, path, target = self._resolver.find_inside(source, path)
         except ReferenceTargetError as error:
-            is_datatype = error.store == self.source and isinstance(self._found.get(error.path or ""), dict)
+            is_datatype = error.store == self.source and isinstance(self._entries.get(error.path or ""), dict)
             return Target(error.path if is_datatype else DANGLING)
         except ZarrBackendError:
             return Target(DANGLING)

@@ -398,13 +398,13 @@ class _Checker:
 
     def check_attributes(self, path: str, node: Node) -> None:
         """Check the attributes of a node, and the references in them."""
-        found: list[Any] = []
+        values: list[Any] = []
         try:
-            decode_attributes(node.attributes, resolve=found.append)
+            decode_attributes(node.attributes, resolve=values.append)
         except (MetadataError, UnsupportedFileError) as error:
             self._report.problems.append(problem_of(error, path))
             return
-        for value in found:
+        for value in values:
             self._report.references += 1
             self._add_reference(path, self._problem_of_value(value, references.decode_attribute_reference))
 

@@ -324,10 +324,12 @@ class _Check:
                 kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
             self._add_difference(_Difference(key, path, kind, message, is_good))
 
-    def _add_difference(self, found: _Difference) -> None:
-        self._differences.append(found)
-        advice = _UNTRUSTED if is_outside(found.key) else ""
-        self._report.add(found.path, found.kind, found.message, is_repairable=found.is_good, advice=advice)
+    def _add_difference(self, difference: _Difference) -> None:
+        self._differences.append(difference)
+        advice = _UNTRUSTED if is_outside(difference.key) else ""
+        self._report.add(
+            difference.path, difference.kind, difference.message, is_repairable=difference.is_good, advice=advice
+        )
 
 
 # ---- one document ---------------------------------------------------------------------------------------------------

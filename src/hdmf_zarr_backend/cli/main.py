@@ -74,7 +74,7 @@ def _program(name: str) -> str:
         remedy = "Install the package that has it, or run a module of it with 'python -m'."
         if name.endswith(".py"):
             remedy = f"Run a script with: zarrio exec python {name}"
-        raise UsageError(f"there is no command {name!r} in {scripts} or in PATH", remedy=remedy)
+        raise UsageError(f"there is no command {name!r} in {scripts} or on PATH", remedy=remedy)
     return program
 
 

@@ -82,12 +82,11 @@ def is_sparse(tid: Any) -> bool:
 
 # ---- memory types ---------------------------------------------------------------------------------------------------
 
-
-_PLAIN = (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.REFERENCE)
+_PLAIN = (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.REFERENCE)  # h5py's type is the one, if there is one
 
 
 def numpy_type(tid: Any, element: Element | None = None) -> np.dtype[Any]:
-    """Return the NumPy type for values of ``tid``: h5py's, with the numbers that other libraries add to NumPy."""
+    """Return the NumPy type for values of ``tid``: h5py's, but for fields that overlap or do not fit in it."""
     if element is None and tid.get_class() in _PLAIN:  # describing a type takes most of the time of an attribute
         with suppress(TypeError, ValueError):
             return tid.dtype  # type: ignore[no-any-return]
@@ -286,11 +285,11 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
             return None if reference is None else refer(references.decode_reference(reference))
 
         return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), in_hdf5)
-    found = _references(value)
-    if found is not None:
-        has_region = any(item.region is not None for item in found.flat)
+    targets = _references(value)
+    if targets is not None:
+        has_region = any(item.region is not None for item in targets.flat)
         tid = to_hdf5(REGION if has_region else REFERENCE)
-        return tid, array_of([refer(item) for item in found.flat], found.shape, tid.dtype)
+        return tid, array_of([refer(item) for item in targets.flat], targets.shape, tid.dtype)
     typed = _in_own_type(value, noted)
     if typed is not None:
         return typed

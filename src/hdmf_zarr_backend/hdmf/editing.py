@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partialmethod
 from operator import is_not
 from typing import Any
 
@@ -46,7 +46,17 @@ from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_lengths, check_targets, object_id, top_of
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, copy_hierarchy, join, relative, split
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Dataset,
+    Group,
+    Node,
+    absolute,
+    copy_hierarchy,
+    join,
+    relative,
+    split,
+)
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import InlinedStore
@@ -102,11 +112,11 @@ class Edit:
         reasons = (schema.why_required(catalog, self._known, path, **options) for catalog in self._catalogs)
         return next((reason for reason in reasons if reason is not None), None)
 
-    def _conflict(self, problem: str, path: str, remedy: str, cli: str = "") -> errors.ConflictError:
-        return errors.ConflictError(problem, store=self._file.store, path=absolute(path), remedy=remedy, remedy_cli=cli)
+    def _error(self, cls: type[Any], problem: str, path: str, remedy: str, cli: str = "") -> Any:
+        return cls(problem, store=self._file.store, path=absolute(path), remedy=remedy, remedy_cli=cli)
 
-    def _misuse(self, problem: str, path: str, remedy: str, cli: str = "") -> errors.UsageError:
-        return errors.UsageError(problem, store=self._file.store, path=absolute(path), remedy=remedy, remedy_cli=cli)
+    _conflict = partialmethod(_error, errors.ConflictError)
+    _misuse = partialmethod(_error, errors.UsageError)
 
     # ---- what is changed --------------------------------------------------------------------------------------------
 
@@ -166,7 +176,7 @@ class Edit:
         parent, old = split(path)
         if last := split(new_name.rstrip("/"))[1] if "/" in new_name else "":
             problem, remedy = f"{new_name!r} is a path", f"Give the new name alone: {last!r}."
-            raise errors.NameRefusedError(problem, store=self._file.store, path=path, remedy=remedy)
+            raise self._error(errors.NameRefusedError, problem, path, remedy)
         checked_name(new_name)
         moves = {path: join(parent, new_name)}
         for index in [] if is_link else self._indices(path):
@@ -310,10 +320,10 @@ class Edit:
         planner.member(builder, group, name)
         name_axes(plan, specs_in(manager.namespace_catalog))
         remedy = "Copy what is missing first, or remove what leads to it."
-        taken = "This file has its own object of that name. A device or a group is copied first, under another name: "
-        taken += "io.copy(device, name=...). A series with a region is created again, with "
-        taken += (
-            "create_electrode_table_region, and a table row by row (units: add_unit), with the objects of this file."
+        taken = (
+            "This file has its own object of that name. A device or a group is copied first, under another name: "
+            "io.copy(device, name=...). A series with a region is created again, with create_electrode_table_region, "
+            "and a table row by row (units: add_unit), with the objects of this file."
         )
         plan.added = {path}
         check_targets(plan, targets, self._file.store, remedy=remedy, remedy_taken=taken)
@@ -357,8 +367,8 @@ class Edit:
             path = join(path, name)
             if not any(map(schema.is_untyped, schema.specs_at(self._catalog, self.hierarchy, path))):
                 remedy = f"Add it and call io.write: nwbfile.create_processing_module({name!r}, ...) for a module."
-                problem = "there is no such group to copy into"
-                raise errors.ReferenceTargetError(problem, store=self._file.store, path=path, remedy=remedy)
+                problem = "the group to copy into does not exist"
+                raise self._error(errors.ReferenceTargetError, problem, path, remedy)
             self.hierarchy.add(path, node := Group())
         if not isinstance(node, Group) or f"{path}/".startswith(f"{self._specs}/"):
             raise self._nothing_at(path)
@@ -536,7 +546,7 @@ class Edit:
             cli = "Change its value in Python, or remove it with `zarrio remove`."
             return self._misuse("an attribute is neither replaced nor renamed in place", path, remedy, cli)
         problem, remedy = "there is no such group or dataset", "`zarrio inspect` lists all paths."
-        return errors.ReferenceTargetError(problem, store=self._file.store, path=absolute(path), remedy=remedy)
+        return self._error(errors.ReferenceTargetError, problem, path, remedy)
 
     def _find(self, path: str) -> tuple[str, str, Node | None]:
         """Return what `Resolver.find_inside` does for a path that the user gives."""
@@ -709,7 +719,7 @@ class Edit:
             node.attributes = {**node.attributes, name: followed}
             self._plan.changed.add(new)
 
-    def _follow_array(self, path: str, node: Dataset[dict[str, Any]]) -> None:
+    def _follow_array(self, path: str, node: Dataset[Attributes]) -> None:
         means, stored, nulls = describe_any(node), node.stored, self._nulls
         elements = [means.stored] if means.form != "rows" else [field for _, field in means.fields]
         # a field of rows that is a compound itself is opaque

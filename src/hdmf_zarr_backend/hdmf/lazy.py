@@ -31,7 +31,17 @@ from hdmf_zarr_backend.hdmf import internals
 from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
-from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, gc_paused, join, limited_nesting, relative, split
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Group,
+    Hierarchy,
+    absolute,
+    gc_paused,
+    join,
+    limited_nesting,
+    relative,
+    split,
+)
 
 # hdmf wraps what a constructor raises in a ConstructError, but not what its mappers raise.
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -719,7 +729,7 @@ class LazyContainers:
         self._check.builder(builder)
         return builder
 
-    def _add_links(self, path: str, node: Group[dict[str, Any]], builder: Any) -> None:
+    def _add_links(self, path: str, node: Group[Attributes], builder: Any) -> None:
         others = []
         for link in self._file.file.links(path, node):
             if link.name in node.attributes:
