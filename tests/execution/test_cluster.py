@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,8 +136,10 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
 
 
 def test_an_address_that_is_none_and_a_library_that_is_missing(source, tmp_path, monkeypatch):
+    threads = threading.enumerate()
     with pytest.raises(UsageError, match="not an address of a dask scheduler"):
         convert(source, tmp_path / "a.zarr", write_options=WriteOptions(executor="carrier-pigeon://loft"))
+    assert threading.enumerate() == threads  # no half-open client, which could stop the next one for ten seconds
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'hdmf-zarr-backend\[dask\]'"):
         convert(source, tmp_path / "a.zarr", write_options=WriteOptions(executor="tcp://127.0.0.1:8786"))

@@ -189,18 +189,21 @@ def opened(executor: Any) -> Iterator[Any]:
         return
     try:
         from distributed import Client
+        from distributed.comm.addressing import get_address_host
     except ModuleNotFoundError as error:
         remedy = f"Install it with: {install_command('dask')}"
         raise UsageError("a dask scheduler needs the library distributed", remedy=remedy) from error
+    try:  # Client refuses it too, and leaves a half-open client that can stop the next one when it is collected
+        get_address_host(executor)
+    except ValueError as error:
+        problem = f"{executor!r} is not an address of a dask scheduler ({error})"
+        raise UsageError(problem, remedy="Use one such as tcp://host:8786.") from error
     connect: Any = Client  # its annotations are not complete in every release
     try:
         client = connect(executor, timeout=SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
         problem = f"the dask scheduler at {executor} does not answer within {SECONDS} s"
         raise WorkerLostError(problem, remedy="Check that it runs, and that the address is right.") from error
-    except ValueError as error:  # an unknown protocol
-        problem = f"{executor!r} is not an address of a dask scheduler ({error})"
-        raise UsageError(problem, remedy="Use one such as tcp://host:8786.") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=SECONDS)
