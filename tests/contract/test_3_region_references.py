@@ -82,7 +82,9 @@ def test_just_the_selection_is_read(cell, tmp_path):
         assert watched.reads == [f"values/{second}"]
 
 
-@pytest.mark.parametrize("region", ["text", (slice(None), 1.5), {"rows": [1]}, [[[1, 2]]]])
+@pytest.mark.parametrize("region", [
+    "text", (slice(None), 1.5), {"rows": [1]}, [[[1, 2]]], slice(0.9, 2.9), True, (np.bool_(True),),
+])  # fmt: skip
 def test_invalid_regions_are_refused(region):
     with pytest.raises(UsageError):
         ZarrReference(".", "/values", region=region)

@@ -238,6 +238,8 @@ def test_all_kinds_of_elements_are_appended_extended_and_cut_alike(folder, data_
             data.resize(4, axis=0)
             with pytest.raises(UsageError, match=f"/{name}"):
                 data.resize((1, 1, 1))
+            with pytest.raises(UsageError, match=f"/{name}"):
+                data.resize(2, axis=2 if name == "numbers" else 1)
             if name in ("rows", "references"):
                 with pytest.raises(UsageError, match="Use append or extend"):
                     data.resize(5, 0)

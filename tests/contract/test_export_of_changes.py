@@ -20,8 +20,8 @@ from pynwb.file import Subject
 from pynwb.testing.mock.ecephys import mock_ElectricalSeries
 from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, compare, convert
-from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, compare, convert
+from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
 from tests import samples
 from tests.contract import production
 from tests.peers import Peer
@@ -135,8 +135,25 @@ def test_an_export_has_the_settings_that_were_chosen(tmp_path: Path, kind: str, 
         assert [(data.compressor, data.chunks) for data in columns] == [(GZip(1), (50,)), (GZip(1), (5,))]
         assert _first(nwbfile).data[:].tolist() == list(range(1000))
         stored = json.loads((tmp_path / "target.nwb.zarr/intervals/trials/timeseries/.zarray").read_text())
-        if not options.get("clear_cache"):  # then hdmf itself drops the settings of columns of references
-            assert (stored["chunks"][0], stored["compressor"]["id"]) == (3, "gzip")
+        assert (stored["chunks"][0], stored["compressor"]["id"]) == (3, "gzip")
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_write_has_the_settings_of_references_and_of_rows_with_them(tmp_path: Path, zarr_format: Any) -> None:
+    nwbfile = session()
+    given = ZarrDataIO([nwbfile.acquisition["first"]] * 10, chunks=(4,), compressor=GZip(1))
+    nwbfile.add_trial_column(name="series", description="references", data=given)
+    nwbfile.trials["timeseries"].target.set_data_io(ZarrDataIO, {"chunks": (3,), "compressor": GZip(1)})
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile, zarr_format=zarr_format)
+    with ZarrIO(path, "r") as io:
+        trials = io.read_builder()["intervals/trials"].datasets
+        stored = [trials[name].data.dataset for name in ("series", "timeseries")]
+    assert [array.compressor for array in stored] == [GZip(1)] * 2
+    assert [array.chunks[0] for array in stored] == [4, 3]
+    nwbfile = session()
+    nwbfile.trials["timeseries"].target.set_data_io(ZarrDataIO, {"chunks": (3, 99)})
+    with pytest.raises(UsageError, match=r"chunks \(3, 99\) do not fit the shape \(10,\)"):
+        samples.write_zarr(tmp_path / "b.nwb.zarr", nwbfile, zarr_format=zarr_format)
 
 
 @pytest.mark.parametrize("kind", ["zarr 2", "eager"])

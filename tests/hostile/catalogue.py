@@ -450,6 +450,10 @@ CASES: tuple[Case, ...] = (
          document("numbers/.zarray", lambda d: d.update(
              filters=[{"id": "astype", "encode_dtype": "u1", "decode_dtype": "U99999999"}])), read("numbers"),
          raises="MetadataError", says="not a type of numbers", finds="document-damaged"),
+    Case(CODE, "a codec with dates in steps of 0 seconds, by which NumPy would divide", "`MetadataError`",
+         document("numbers/.zarray", lambda d: d.update(dtype="<M8[s]", filters=[
+             {"id": "astype", "encode_dtype": "<M8[s]", "decode_dtype": "<M8[0s]"}])), read("numbers"),
+         raises="MetadataError", says="not a unit of time", finds="document-damaged"),
     Case(CODE, "a node called `../../outside`", "a warning; the documents of the nodes are read, and nothing outside",
          _consolidated(lambda d: d.update({"../../outside/.zarray": d["numbers/.zarray"]})), opened,
          warns="DamagedMetadataWarning", says="Do not trust this file", finds="consolidated-stale"),

@@ -169,6 +169,11 @@ def test_fill_values(fill, data_type, value):
     np.testing.assert_equal(result[0].item() if isinstance(value, tuple) else result[0], value)
 
 
+def test_a_nan_keeps_its_bits():
+    result = read(document((2,), data_type="float32", fill_value="0x7fc00001", codecs=LITTLE))
+    assert result.view("u4").tolist() == [0x7FC00001] * 2
+
+
 @pytest.mark.parametrize("changes", [
     {"attributes": None}, {"storage_transformers": []}, {"dimension_names": ["x", None]},
     {"other": {"must_understand": False}},

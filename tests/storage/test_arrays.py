@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import ChunkError, ModeError, UsageError, ValueRefusedError
 from tests.strategies import NUMBERS, TEXT, expected, raw_arrays, selections, shapes, structured
 from tests.trees import dataset, read_builder, root, write_builder
 from tests.zarrs import IS_ZARR_2
@@ -374,6 +374,28 @@ def test_values_are_spread_as_numpy_spreads_them(key, value):
     wanted = numbers(4, 3)
     wanted[key] = np.array(value)
     assert_same(changed(numbers(4, 3), lambda array: array.__setitem__(key, value), chunks=(2, 2))[...], wanted)
+
+
+def test_an_assignment_that_meets_a_damaged_chunk_changes_nothing(tmp_path):
+    path = write(tmp_path / "a.zarr", numbers(11), chunks=(3,), compressor=False)
+    for name in ("2", "3"):
+        (path / f"a/{name}").write_bytes(b"damaged")
+    with ZarrIO(path, "r+") as io:
+        array = io.read_builder()["a"].data
+        for change in (lambda: array.__setitem__(np.s_[1:8], -1), lambda: array.append(11)):
+            with pytest.raises(ChunkError):
+                change()
+        assert array.shape == (11,)
+    assert stored_numbers(path, 6) == [0, 1, 2, 3, 4, 5]
+    with ZarrIO(path, "r+") as io:
+        array = io.read_builder()["a"].data
+        array[5:11] = range(6)  # all of the damaged chunks, which are not read for it
+        array.append(6)
+    assert stored_numbers(path, None) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6]
+
+
+def stored_numbers(path: Any, count: Any) -> list[int]:
+    return zarr.open(path, mode="r")["a"][:count].tolist()  # type: ignore[no-any-return,index]
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------

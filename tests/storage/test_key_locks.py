@@ -15,7 +15,13 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
-from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UnlockedWarning
+from hdmf_zarr_backend.errors import (
+    JournalWarning,
+    StoreLockedError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    UnlockedWarning,
+)
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.store.clouds import ObjectStore
 from hdmf_zarr_backend.store.lock import KeyLock
@@ -175,6 +181,23 @@ def test_a_server_sets_a_key_only_where_there_is_none(s3: Any, options: str) -> 
     assert store._create("a", b"1") is True
     assert store._create("a", b"2") is False
     assert store.get("a") == b"1"
+
+
+def test_an_error_that_is_not_about_the_key_is_raised(s3: Any) -> None:
+    """Here it has the number of a port that begins with 412, which is the status of a key that exists."""
+    once = {"retries": {"max_attempts": 1}}
+    nowhere = s3.s3fs_options | {"endpoint_url": "http://127.0.0.1:4120", "config_kwargs": once}
+    with pytest.raises(StoreUnreachableError, match=":4120"):
+        open_store("s3://bucket/folder", nowhere)._create("a", b"1")
+
+
+@pytest.mark.parametrize("options", ["options", "s3fs_options"])
+def test_a_range_may_be_empty(s3: Any, options: str) -> None:
+    store = open_store(s3.url("folder"), getattr(s3, options))
+    put(store, "a", b"0123456789")
+    assert store.get_ranges("a", [(0, 0), (2, 4)]) == [b"", b"23"]
+    assert store.get_ranges("a", [(3, 3)]) == [b""]
+    assert store.get_ranges("a", [(-2, None), (1, 2)]) == [b"89", b"1"]
 
 
 _KILLED = """

@@ -23,7 +23,16 @@ import numpy as np
 import zarr
 import zarr.storage
 
-from hdmf_zarr_backend.array.chunks import Axis, ChunkCache, ChunkReader, copy_part, fill_array, normalise, overlaps
+from hdmf_zarr_backend.array.chunks import (
+    Axis,
+    ChunkCache,
+    ChunkReader,
+    Overlap,
+    copy_part,
+    fill_array,
+    normalise,
+    overlaps,
+)
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import plain_attributes
@@ -558,6 +567,8 @@ class EditableArray(LazyArray):
             raise self._unusable(problem, remedy)
         start = self.shape[axis]
         shape = tuple(n + values.shape[axis] if i == axis else n for i, n in enumerate(self.shape))
+        if start % self.node.stored.chunks[axis]:  # before the array grows: its last chunks may be damaged
+            self._check_changing([Axis(start - 1 if i == axis else 0, n) for i, n in enumerate(self.shape)])
         self.resize(shape)
         self._assign([Axis(start if i == axis else 0, n) for i, n in enumerate(shape)], values)
         return self.shape
@@ -651,12 +662,31 @@ class EditableArray(LazyArray):
         return cast(data, dtype, same_kind=True)
 
     def _assign(self, axes: list[Axis], values: Array) -> None:
-        for part in overlaps(axes, self.node.stored.chunks):
-            held = self._edits.chunk(self.path, part.chunk)
-            # a copy: the cache keeps the stored chunk, to which an undone change returns
-            chunk = held if held is not None else self._reader.chunk(part.chunk).copy()
+        self._check_changing(axes)
+        stored, codec = self.node.stored, self._reader.codec
+        for part in overlaps(axes, stored.chunks):
+            chunk = self._edits.chunk(self.path, part.chunk)
+            if self._is_replaced(part):  # it is not read: it may be damaged, or of an old type
+                chunk = fill_array(stored, codec.dtype, stored.chunks)
+            elif chunk is None:
+                # a copy: the cache keeps the stored chunk, to which an undone change returns
+                chunk = self._reader.chunk(part.chunk).copy()
             copy_part(values, part.outer, chunk, part.inner)
             self._edits.put(self._reader, part.chunk, chunk)
+
+    def _check_changing(self, axes: list[Axis]) -> None:
+        """Decode the chunks that a selection changes in part: a damaged one is refused before anything changes."""
+        for part in overlaps(axes, self.node.stored.chunks):
+            if not self._is_replaced(part):
+                self._reader.chunk(part.chunk)
+
+    def _is_replaced(self, part: Overlap) -> bool:
+        """Return whether all elements of a chunk are in its part of a selection."""
+        stored = self.node.stored
+        for inner, number, length, chunk in zip(part.inner, part.chunk, stored.shape, stored.chunks, strict=True):
+            if not isinstance(inner, slice) or inner != slice(0, min(chunk, length - number * chunk), 1):
+                return False
+        return True
 
 
 # ---- arrays of zarr --------------------------------------------------------------------------------------------------

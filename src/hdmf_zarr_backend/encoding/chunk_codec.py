@@ -26,7 +26,7 @@ from numcodecs import registry
 
 from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
-from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+from hdmf_zarr_backend.encoding.dtypes import from_zarr_type, numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.errors import (
     RESTORE_CHUNK,
@@ -447,7 +447,8 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
                 raise ValueError("a shuffle needs the size of an element")
             config = {**config, "elementsize": size}
         for key in _TYPE_KEYS & config.keys():
-            if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:  # a few bytes would become many
+            # a few bytes would become many, and a unit of 0 of a date ends the process
+            if from_zarr_type(np.dtype(config[key]).str).itemsize > _LONGEST_ELEMENT:
                 raise ValueError(f"{config[key]!r} is not a type of numbers")
         return numcodecs.get_codec(dict(config))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:

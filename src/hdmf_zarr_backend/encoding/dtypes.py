@@ -9,7 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.data_types import LETTERS, NAMES, NUMBER_WORDS, code_of, split_code, unknown_type
+from hdmf_zarr_backend.encoding.data_types import (
+    LETTERS,
+    NAMES,
+    NUMBER_WORDS,
+    code_of,
+    split_code,
+    split_unit,
+    unknown_type,
+)
 from hdmf_zarr_backend.encoding.elements import OPEN_WORDS, WORDS, type_element
 from hdmf_zarr_backend.encoding.hdf5_types import to_hdf5
 from hdmf_zarr_backend.errors import ValueRefusedError
@@ -51,7 +59,7 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:
     """Return the result of `numpy_dtype`, for data types that are part of a value."""
     if isinstance(data_type, str):
-        split_code(data_type)  # NumPy accepts other names
+        split_unit(split_code(data_type)[3])  # NumPy accepts other names, and divides by a unit of 0
         return np.dtype(data_type)
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")

@@ -67,11 +67,13 @@ def fill_from_format_3(value: Any, data_type: Any, stored: Any) -> Any:
         return None
     if isinstance(value, str):
         if _HEX.fullmatch(value):
-            from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+            from hdmf_zarr_backend.encoding.dtypes import has_unusual_nan, numpy_dtype
 
             dtype = numpy_dtype(data_type)
             try:
-                return encode_scalar(_float(value, dtype)) if dtype.kind == "f" else value
+                number = _float(value, dtype) if dtype.kind == "f" else None
+                # only the bits have the payload of a NaN
+                return value if number is None or has_unusual_nan(number) else encode_scalar(number)
             except (OverflowError, TypeError) as error:
                 raise MetadataError(f"the fill value {value!r} does not fit {data_type}") from error
         is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
@@ -142,6 +144,8 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
         return _decode_row(value, dtype)
     if letter in "SV" and isinstance(value, str):
         return _from_bytes(base64.b64decode(value), dtype)
+    if letter == "f" and isinstance(value, str):
+        return np.array(_float(value, dtype), dtype)[()]
     if letter == "c" and isinstance(value, list):
         parts = np.empty(2, f"f{dtype.itemsize // 2}")
         for index, part in zip(range(2), value, strict=True):  # each as a float alone (Zarr v3, "Fill value")

@@ -239,17 +239,25 @@ def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Da
     # hdmf-zarr 0.13 reads rows in this form, makes data frames of them and exports them to HDF5; its own is a pickle.
     fields = len(element.fields)
     lengths = shape or (1,)
-    chunks = layout.chunks
+    chunks = _given_chunks(layout, lengths)
     if chunks is None and layout.chooses_by_elements:
         chunks = layout.choose_chunks(lengths, OBJECT_BYTES)
-    inner = Layout(chunks=chunks and (chunks[0], fields), compressor=layout.compressor)
+    inner = Layout(chunks=chunks and (*chunks, fields), compressor=layout.compressor, filters=layout.filters)
     words = [{"name": name, "dtype": row_word(member)} for name, member in element.fields]
     dataset = _objects(JSON2, words, (*lengths, fields), inner)
-    dataset.stored.chunks = (dataset.stored.chunks[0], fields)
+    dataset.stored.chunks = (*dataset.stored.chunks[:-1], fields)
     notes: Notes = {"rows": True}
     if not shape:
         as_scalar(dataset, notes)
     return dataset, notes
+
+
+def _given_chunks(layout: Layout, lengths: Shape) -> tuple[int, ...] | None:
+    """Return the chunks that were given, which have a length for each axis."""
+    if layout.chunks is not None and len(layout.chunks) != len(lengths):
+        problem = f"chunks {layout.chunks} do not fit the shape {lengths}"
+        raise UsageError(problem, remedy="Give one length for each axis.")
+    return layout.chunks
 
 
 def _objects(codec: dict[str, Any], zarr_dtype: Any, shape: tuple[int, ...], layout: Layout) -> Dataset[Attributes]:
@@ -259,9 +267,8 @@ def _objects(codec: dict[str, Any], zarr_dtype: Any, shape: tuple[int, ...], lay
 
 
 def _dataset(data_type: Any, zarr_dtype: Any, shape: Shape, layout: Layout, itemsize: int) -> Dataset[Attributes]:
-    lengths, chunks = shape or (1,), layout.chunks
-    if chunks is not None and len(chunks) != len(lengths):
-        raise UsageError(f"chunks {chunks} do not fit the shape {lengths}", remedy="Give one length for each axis.")
+    lengths = shape or (1,)
+    chunks = _given_chunks(layout, lengths)
     # xarray reads a fill value of 0 as "missing" and makes NaN of every 0, so there is none unless the user gives one.
     # An empty list of filters crashes netcdf-c 4.10, which cannot read a compressed scalar either.
     stored = StoredArray(

@@ -14,6 +14,7 @@ format 3.
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -132,16 +133,14 @@ def _encode_axis(part: Any) -> dict[str, Any]:
 
     if isinstance(part, dict) and set(part) in ({"slice"}, {"index"}):
         return part
-    if isinstance(part, slice):
-        return {"slice": [None if n is None else int(n) for n in (part.start, part.stop, part.step)]}
-    if isinstance(part, (int, np.integer)):
-        return {"index": [int(part)]}
     try:
+        if isinstance(part, slice):
+            return {"slice": [None if n is None else operator.index(n) for n in (part.start, part.stop, part.step)]}
         indices = np.asarray(part)
-        if indices.dtype == bool:
+        if indices.dtype == bool and indices.ndim:
             indices = np.flatnonzero(indices)
-        if indices.ndim == 1 and indices.dtype.kind in "iu":
-            return {"index": indices.tolist()}
+        if indices.ndim <= 1 and indices.dtype.kind in "iu":
+            return {"index": np.atleast_1d(indices).tolist()}
     except (ValueError, TypeError):
         pass
     problem = f"{part!r} is not a selection on an axis"

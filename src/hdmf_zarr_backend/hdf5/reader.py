@@ -390,8 +390,9 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
     def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> content.Values | None:
         defined = creation.fill_value_defined()
         is_own = defined == h5d.FILL_VALUE_USER_DEFINED
-        if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and isinstance(element, (ArrayOf, Sequence))):
-            return None  # h5py cannot read fill values of arrays and sequences
+        is_unreadable = isinstance(element, (ArrayOf, Sequence)) or (isinstance(element, Opaque) and element.tag)
+        if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and is_unreadable):
+            return None  # h5py cannot read fill values of these types
         return plain_values(stored_fill(creation, dtype, is_text=isinstance(element, Text)), element, self._resolve)
 
     def _resolve(self, reference: Any) -> Target:

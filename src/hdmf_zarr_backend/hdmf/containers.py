@@ -38,7 +38,7 @@ from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.reserved import IDENTITY
 from hdmf_zarr_backend.errors import warn
 from hdmf_zarr_backend.hdmf.assembler import add_member
-from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
+from hdmf_zarr_backend.hdmf.dataio import keep_settings
 from hdmf_zarr_backend.hdmf.internals import container_made_of, set_dtype
 from hdmf_zarr_backend.hdmf.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.hdmf.schema import is_untyped, member_at, untyped_members
@@ -159,6 +159,8 @@ def build_again(
     again = BuildManager(read_by.type_map)  # makes containers of the read builders a second time, to compare with
     replaced = []
     for container, new, old in manager.built:
+        if isinstance(container, Data):
+            keep_settings(container.data, new)
         if isinstance(container, Data) and container.fields.get("data", container.data) is not container.data:
             what = f"fields['data'] of the {type(container).__name__} {container.name!r}, which has its data elsewhere"
             _warn_of_dropped(location, what, f"Use io.replace({builder_path(new)!r}, values) in the new file")
@@ -262,12 +264,9 @@ class _Merge:
 
 
 def _keep_data(value: Any, new: Any, old: Any) -> None:
-    """Keep data as read if ``value``, what the container holds, is what was read; settings always stay."""
+    """Keep data as read if ``value``, what the container holds, is what was read."""
     if _is_as_read(value, old.data):
         _take_data(new, old)
-    elif isinstance(value, ZarrDataIO) and not isinstance(new.data, DataIO):
-        # hdmf replaces it by a list of references, and wraps that again for `H5DataIO` only
-        new["data"] = ZarrDataIO(new.data, **value.get_io_params())
 
 
 def _take_data(new: Any, old: Any) -> None:

@@ -129,9 +129,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         # as they were given, for `get_io_params`: codecs are converted by the constructor again
         self._given = {
             "chunks": chunks if chunks is True else self.chunks, "fillvalue": fillvalue, "filters": filters,
-            "compressor": None if compressor is True else compressor, "maxshape": self._maxshape,
+            "compressor": compressor, "maxshape": self._maxshape,
             "chunk_elements": self.chunk_elements, "chunk_aspect_ratio": self.chunk_aspect_ratio, "shards": self.shards,
-            "compressors": None if compressors is True else compressors, "serializer": serializer,
+            "compressors": compressors, "serializer": serializer,
         }  # fmt: skip
         if data is None and shape is not None:
             self._given |= {"shape": tuple(shape), "dtype": dtype}
@@ -199,6 +199,13 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
 
 ZarrDataIO.__init__.__doc__ = ZarrDataIO.__doc__  # help() shows hdmf's otherwise
+
+
+def keep_settings(given: Any, builder: Any) -> None:
+    """Wrap the data of a builder as those ``given`` were, of which hdmf has made a list of references or rows."""
+    # hdmf does it for H5DataIO only, and for the ZarrDataIO of hdmf-zarr
+    if isinstance(given, ZarrDataIO) and isinstance(builder.data, list):
+        builder["data"] = ZarrDataIO(builder.data, **given.get_io_params())
 
 
 def _shards(

@@ -93,7 +93,10 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
         """Make the data shorter, like `EditableArray.resize`. They cannot grow, because they have no fill value."""
         lazy, ndim = self.dataset, len(self.shape)
         shape = np.atleast_1d(size).tolist()
-        if axis is not None and len(shape) == 1 and -ndim <= axis < ndim:
+        if axis is not None and not -ndim <= axis < ndim:  # rows are stored with one more axis, that of their fields
+            problem = f"axis {axis} does not exist: the shape is {self.shape}"
+            raise UsageError(problem, store=lazy.location, path=lazy.name, remedy="Give an axis that it has.")
+        if axis is not None and len(shape) == 1:
             shape = [shape[0] if n == axis % ndim else length for n, length in enumerate(self.shape)]
         if len(shape) == ndim and any(n > m for n, m in zip(shape, self.shape, strict=True)):
             problem = f"references and rows have no fill value, with which the shape {self.shape} could grow to {size}"

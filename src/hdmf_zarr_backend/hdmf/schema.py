@@ -29,6 +29,7 @@ from hdmf_zarr_backend.encoding import dtypes, reserved
 from hdmf_zarr_backend.encoding.casting import UNEVEN, cast, flatten, infer
 from hdmf_zarr_backend.encoding.reserved import cached_versions, data_type_of, newest_version, spec_location
 from hdmf_zarr_backend.errors import at, warn
+from hdmf_zarr_backend.hdmf.dataio import keep_settings
 from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, USE_INSTALLED, fits, is_registered, source_texts
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join, split
@@ -360,6 +361,7 @@ def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Call
             continue
         mapper = manager.type_map.get_map(container)
         if hasattr(builder, "data"):
+            keep_settings(container.data, builder)
             if isinstance(builder.dtype, list):
                 _order_fields(container.data, builder)
             else:

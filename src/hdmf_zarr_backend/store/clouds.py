@@ -81,14 +81,14 @@ class ObjectStore(RemoteStore):
     def _get_ranges(self, key: str, ranges: Sequence[base.Range]) -> list[bytes]:
         client, parts = self.opened, []
         # near ranges become one request, but none of them may count from the end
-        if ranges and all(stop is not None for _, stop in ranges):
+        if all(stop is not None for _, stop in ranges):
             starts, ends = zip(*ranges, strict=True)
             return [bytes(part) for part in client.get_ranges(key, starts=starts, ends=ends)]
         for start, stop in ranges:
             if stop is None:
                 parts.append(client.get(key, options={"range": {"suffix": -start}}).bytes())
             else:
-                parts.append(client.get_range(key, start=start, end=stop) if start < stop else b"")
+                parts.append(client.get_range(key, start=start, end=stop))
         return list(map(bytes, parts))
 
     def _state(self, key: str) -> base.FileState:
@@ -150,7 +150,8 @@ _WEB_TIMEOUT = 30.0
 _IN_PARTS = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
 _NO_SUCH_RANGE = 416
 # how servers report, through libraries without an error for it, that a key to be created exists
-_EXISTS = ("PreconditionFailed", "pre-conditions", "412")
+_EXISTS = ("PreconditionFailed", "pre-conditions")
+_PRECONDITION_FAILED = 412
 
 _OF_OTHERS = base.Abilities(write=False, change=False, is_remote=True)
 _READ_ONLY = {  # by the protocol that a chain begins with
@@ -366,7 +367,8 @@ class FsspecStore(RemoteStore):
         try:
             self._filesystem.pipe_file(path, value, mode="create")
         except OSError as error:
-            if isinstance(error, FileExistsError) or any(text in str(error) for text in _EXISTS):
+            is_there = isinstance(error, FileExistsError) or base.status_of(error) == _PRECONDITION_FAILED
+            if is_there or any(text in str(error) for text in _EXISTS):
                 return False
             raise
         return True

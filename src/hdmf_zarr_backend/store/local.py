@@ -244,6 +244,8 @@ class LocalStore(base.Store):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def sizes(self, prefix: str) -> dict[str, int]:
+        if prefix:
+            base.check_inside(prefix, self.location)
         files = ((key, size_of(entry)) for key, entry in self._walk(prefix))
         return {key: size for key, size in files if size is not None}
 
@@ -322,7 +324,7 @@ class LocalStore(base.Store):
 
     def state(self, key: str) -> base.FileState | None:
         try:
-            info = os.stat(os.path.join(self.root, key))
+            info = os.stat(self._path(key))
         except (OSError, UnicodeEncodeError) as error:
             self._raise_unless_absent(error, key, "read")
             return None

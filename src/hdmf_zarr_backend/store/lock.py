@@ -239,9 +239,9 @@ class FileLock(WriterLock):
 
     If the file system has no locks (some network file systems), the content decides: a holder counts as alive unless it
     is a process of this machine that has ended. If the folder cannot be written, the file itself is locked. ``follows``
-    is true if an earlier writer died; an old file that it had moved aside is moved back. Its new file is deleted if
-    this writer replaces it; otherwise the lock file stays, so that a later writer knows that nobody is writing that
-    file.
+    is true if an earlier writer died; an old file that it had moved aside is moved back. The new file that the dead
+    writer has left is deleted if this writer ``replaces`` the file; otherwise the lock file stays, so that a later
+    writer knows that nobody is writing that new file.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False, replaces: bool = False) -> None:

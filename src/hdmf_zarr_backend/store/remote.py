@@ -1,7 +1,8 @@
 """`RemoteStore`: the base of remote stores, with concurrent requests and common errors.
 
 A subclass defines how one key is read, set, deleted and listed, with the synchronous calls of its library, which also
-repeats what may pass. The calls wait in threads of a pool, whose overhead does not matter when each takes milliseconds.
+repeats what may pass (`store.web` does that itself). The calls wait in threads of a pool: its overhead does not matter
+when each takes milliseconds.
 """
 
 from __future__ import annotations
@@ -277,12 +278,20 @@ class RemoteStore(base.Store):
             if state is None:
                 return None
             ranges = [slice(*each).indices(state.size)[:2] for each in ranges]
-        parts = self._read(lambda: self._get_ranges(key, ranges), key)
-        for (start, stop), part in zip(ranges, parts or (), strict=False):
-            # from a server without ranges, fsspec returns the complete value
-            if len(part) > (-start if stop is None else max(0, stop - start)):
-                raise base.without_ranges(self.location, key)
-        return parts
+        lengths = [-start if stop is None else max(0, stop - start) for start, stop in ranges]
+        # none has a request for an empty range
+        asked = [each for each, length in zip(ranges, lengths, strict=True) if length]
+        if not asked:
+            return [b""] * len(ranges) if self.state(key) is not None else None
+        parts = self._read(lambda: self._get_ranges(key, asked), key)
+        if parts is None:
+            return None
+        left = iter(parts)
+        values = [next(left) if length else b"" for length in lengths]
+        # from a server without ranges, fsspec returns the complete value
+        if any(len(value) > length for value, length in zip(values, lengths, strict=True)):
+            raise base.without_ranges(self.location, key)
+        return values
 
     def state(self, key: str) -> base.FileState | None:
         return self._read(lambda: self._state(key), key)

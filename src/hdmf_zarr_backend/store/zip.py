@@ -208,8 +208,8 @@ if hasattr(os, "register_at_fork"):
 class RemoteZipStore(ZipStore):
     """The zip file ``name`` in a folder on a server, read by ranges of bytes.
 
-    Its end is requested once and kept: it has the directory, and often the consolidated document, which is written
-    last. A value is one request, for its header and its bytes.
+    After its size, its end is requested once and kept: it has the directory, and often the consolidated document, which
+    is written last. A value is one request, for its header and its bytes.
     """
 
     abilities = Abilities(write=False, change=False, is_remote=True, why="a zip file on a server is read only")

@@ -88,7 +88,7 @@ class WritePlan:
     """Whether the nodes get the attributes of NCZarr, for netcdf-c, when the lengths of all arrays are known."""
 
     def apply(self, options: WriteOptions) -> None:
-        """Set what the options change in a plan: of a write, a change, a conversion and a dry run."""
+        """Set what the options change in a plan: of a write, a conversion, a dry run, a change that adds arrays."""
         self.chunk_key_encoding = options.chunk_key_encoding or "default"
         self.is_nczarr |= options.nczarr  # a file that has these attributes keeps them
 
