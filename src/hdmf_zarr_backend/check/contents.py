@@ -307,6 +307,14 @@ class ChunkCheck:
             yield from chunks_in_shard(node, index)
 
 
+def note_unchecked(report: Report) -> None:
+    """Add a remark about the chunks without a checksum."""
+    if report.unchecked:
+        verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
+        what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
+        report.add("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed")
+
+
 def lost_chunks(
     store: Store, hierarchy: Hierarchy, executor: Any, progress: Progress
 ) -> tuple[dict[str, set[Index]], list[str]]:

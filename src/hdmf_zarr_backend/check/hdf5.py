@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from hdmf_zarr_backend.check.contents import kind_of
+from hdmf_zarr_backend.check.contents import kind_of, note_unchecked
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.comparison import UNREADABLE, blocks, element_bytes
 from hdmf_zarr_backend.errors import LimitError, LinkRefusedError, UnsupportedFileError, ZarrBackendError
@@ -26,20 +26,41 @@ _ADVICE = "Put the target back, or remove the link."
 _ERRORS = (*UNREADABLE, LimitError, LinkRefusedError)  # about the file; others, as of a server, say nothing about it
 
 
-def verify_hdf5(store: Store, report: Report, progress: Progress) -> None:
-    """Check the file down to the level of the report; if its objects cannot be listed, that is its one problem."""
+def verify_hdf5(store: Store, level: str, progress: Progress) -> Report:
+    """Check a file down to a level; if its objects cannot be listed, that is its one problem."""
+    report = Report(store.location, level)
     try:
         content = Hdf5Content(store.location, store.options, store.read_rules)
     except UNREADABLE as error:
         advice = error.remedy if isinstance(error, UnsupportedFileError) else ""
         report.add(error.path or "/", "object-damaged", error.problem, advice=advice)
-        return
+        return report
     with closing(content):
         datasets = dict(_checked(content, report))
         total = sum(math.prod(node.shape or ()) * element_bytes(node.dtype) for node in datasets.values())
         with reporting(progress, total):
             for path, node in datasets.items():
-                _read(path, node, report, progress)
+                try:
+                    for block in blocks(node, node):
+                        values = node.read(block)
+                        _check_targets(path, values, report)
+                        progress.advance(path, values.size * element_bytes(node.dtype))
+                        report.nbytes += values.nbytes
+                except _ERRORS as error:
+                    report.add(path, _kind(error, "chunk-damaged"), error.problem)
+                    continue
+                if report.checks_chunks:
+                    count = math.prod(grid_of(node.shape or (), node.chunks)) if node.chunks else 1
+                    report.chunks += count
+                    report.unchecked += 0 if _WITH_CHECKSUM & {step.name for step in node.filters} else count
+    note_unchecked(report)
+    if level == "schema" and report.groups:  # else not even the root could be read
+        from hdmf_zarr_backend.check.validate import add_problems_by_schema  # on use: hdmf is slow to import
+        from hdmf_zarr_backend.from_hdf5 import planned_hdf5
+
+        with planned_hdf5(store) as (planned, parsed, _):
+            add_problems_by_schema(planned, parsed.hierarchy, report)
+    return report
 
 
 def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, DatasetContent]]:
@@ -67,24 +88,6 @@ def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, Datase
             continue
         if report.checks_chunks or isinstance(node.dtype, _MAY_REFER):
             yield path, node
-
-
-def _read(path: str, node: DatasetContent, report: Report, progress: Progress) -> None:
-    """Read all values of a dataset, and check the references among them."""
-    try:
-        for block in blocks(node, node):
-            values = node.read(block)
-            _check_targets(path, values, report)
-            progress.advance(path, values.size * element_bytes(node.dtype))
-            report.nbytes += values.nbytes
-    except _ERRORS as error:
-        report.add(path, _kind(error, "chunk-damaged"), error.problem)
-        return
-    if not report.checks_chunks:
-        return
-    count = math.prod(grid_of(node.shape or (), node.chunks)) if node.chunks else 1
-    report.chunks += count
-    report.unchecked += 0 if _WITH_CHECKSUM & {step.name for step in node.filters} else count
 
 
 def _kind(error: ZarrBackendError, otherwise: str) -> str:

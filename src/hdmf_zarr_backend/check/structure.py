@@ -15,7 +15,7 @@ from typing import Any
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import kind_of
-from hdmf_zarr_backend.check.findings import Report
+from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding import parser, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import row_counts, shown_counts
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
@@ -85,7 +85,7 @@ class _Check:
     def __init__(self, store: Store, report: Report, *, is_own_change: bool) -> None:
         self._store, self._report, self._is_own_change = store, report, is_own_change
         self._damaged: set[str] = set()
-        self._differences: list[_Difference] = []
+        self._differences: list[tuple[str, Problem]] = []  # by key
         self._copies: Documents = {}
         self._inlined: dict[str, bytes] = {}
         self._state: registry.State | None = None
@@ -164,7 +164,7 @@ class _Check:
         metadata = as_dict(as_dict(documents.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED)).get("metadata")
         if isinstance(metadata, dict):
             consolidated = {join(path, zarr3.DOCUMENT): node for path, node in metadata.items()}
-            wrong += [each.key for each in _differences(consolidated, documents, set(wrong))]
+            wrong += [key for key, _ in _differences(consolidated, documents, set(wrong))]
         else:
             wrong.append(zarr3.DOCUMENT)
         if wrong:
@@ -181,14 +181,14 @@ class _Check:
         self._report.arrays += arrays
         self._report.groups += len(nodes) - arrays
         # a scalar is lost if its chunk is; if both differ, either may be the right one, and `repair` keeps both
-        kinds = {each.key: each.kind for each in self._differences if each.is_good and each.key in self._inlined}
+        kinds = {key: each.kind for key, each in self._differences if each.is_repairable and key in self._inlined}
         lost = {key: self._inlined[key] for key, kind in kinds.items() if kind in _LOST_CHUNK}
         return Structure(
             hierarchy,
             is_consolidated,
             only_copies=lost | {key: dump(document) for key, document in self._copies.items()},
             other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
-            lost_chunks={each.path for each in self._differences if each.kind in _LOST_CHUNK},
+            lost_chunks={relative(each.path) for _, each in self._differences if each.kind in _LOST_CHUNK},
             state=self._state,
             has_other_chunks=self._is_changing or self._has_remains or self._state is not None,
         )
@@ -290,17 +290,17 @@ class _Check:
         return metadata
 
     def _compare(self, consolidated: Documents, documents: Documents) -> None:
-        for difference in _differences(consolidated, documents, self._damaged):
-            self._add_difference(difference)
-            if difference.is_good:
-                self._copies[difference.key] = consolidated.get(difference.key, {})
-            if difference.kind == "incomplete":  # readers see the old file
-                documents[difference.key] = self._copies[difference.key]
+        for key, problem in _differences(consolidated, documents, self._damaged):
+            self._add_difference(key, problem)
+            if problem.is_repairable:
+                self._copies[key] = consolidated.get(key, {})
+            if problem.kind == "incomplete":  # readers see the old file
+                documents[key] = self._copies[key]
 
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
         """Compare the chunks in the consolidated document, whose nodes ``hierarchy`` has, with those in the store."""
-        store, other = self._store, [each for each in self._differences if not each.is_good]
-        changed = {each.path for each in other if split(each.key)[1] != zarr2.ATTRIBUTES}
+        store, other = self._store, [(key, each) for key, each in self._differences if not each.is_repairable]
+        changed = {relative(each.path) for key, each in other if split(key)[1] != zarr2.ATTRIBUTES}
         stored = _stored(store, [key for key in self._inlined if not is_outside(key)])
         for key, copy in self._inlined.items():
             value = stored.get(key)
@@ -309,7 +309,7 @@ class _Check:
             owner = None if is_outside(key) else _owner(hierarchy, key)
             if owner is None:
                 message = f"the chunk {key!r} in the consolidated document belongs to no array"
-                self._add_difference(_Difference(key, split(key)[0], "inlined-stale", message))
+                self._add_difference(key, _problem(key, split(key)[0], "inlined-stale", message))
                 continue
             path, node, index = owner
             # what cannot be read, such as a folder, cannot be replaced either
@@ -322,14 +322,11 @@ class _Check:
                 kind, message = kind_of(error), error.problem
             elif value is None:
                 kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
-            self._add_difference(_Difference(key, path, kind, message, is_good))
+            self._add_difference(key, _problem(key, path, kind, message, is_good=is_good))
 
-    def _add_difference(self, difference: _Difference) -> None:
-        self._differences.append(difference)
-        advice = _UNTRUSTED if is_outside(difference.key) else ""
-        self._report.add(
-            difference.path, difference.kind, difference.message, is_repairable=difference.is_good, advice=advice
-        )
+    def _add_difference(self, key: str, problem: Problem) -> None:
+        self._differences.append((key, problem))
+        self._report.problems.append(problem)
 
 
 # ---- one document ---------------------------------------------------------------------------------------------------
@@ -387,18 +384,14 @@ def _without(document: Any, keys: Collection[str]) -> Any:
 # ---- differences between the consolidated document and the others ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """A difference between the consolidated document and the store: of a document or chunk, at the path of its node."""
-
-    key: str
-    path: str
-    kind: str
-    message: str
-    is_good: bool = False  # whether the consolidated document has a complete copy that fits the node
+def _problem(key: str, path: str, kind: str, message: str, *, is_good: bool = False) -> Problem:
+    """Return the finding for a document or chunk, of which the consolidated one may have a good copy that fits."""
+    return Problem(absolute(path), kind, message, is_good, advice=_UNTRUSTED if is_outside(key) else "")
 
 
-def _differences(consolidated: Documents, documents: Documents, damaged: Collection[str]) -> Iterator[_Difference]:
+def _differences(
+    consolidated: Documents, documents: Documents, damaged: Collection[str]
+) -> Iterator[tuple[str, Problem]]:
     """Yield the differences of the consolidated documents from those of the nodes by key, but for ``damaged`` ones."""
     # With these documents of the root a new file begins in the place of an old one, in a store without a rename: the
     # consolidated document of the old file is whole until it is deleted.
@@ -425,7 +418,7 @@ def _differences(consolidated: Documents, documents: Documents, damaged: Collect
             if not reason:
                 kind, reason = "document-missing", _why_not_restored(key, consolidated, documents, damaged, parents)
             is_good, message = not reason, f"{key!r} {_ONLY}" + (f": {reason}" if reason else "")
-        yield _Difference(key, path, kind, message, is_good)
+        yield key, _problem(key, path, kind, message, is_good=is_good)
 
 
 def _why_not_of_this_file(key: str, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> str:

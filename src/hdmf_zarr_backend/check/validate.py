@@ -198,7 +198,12 @@ def _found(store: Store, parsed: ParsedFile, catalog: Any, names: list[str], rem
     """Return what hdmf's validator finds, or its error; what it misses may be behind a link that ``remarks`` name."""
     links = {remark.path for remark in remarks if remark.kind == "link-refused"}
     links |= {f"{path.rpartition('/')[0] or '/'}: a type" for path in links}
-    for namespace, paths in _of_other_namespaces(parsed.hierarchy, catalog, names).items():
+    unchecked: dict[Any, list[str]] = {}  # the objects that hdmf's validator leaves out, by the namespace of their type
+    for path, node in parsed.hierarchy.walk():
+        data_type = data_type_of(node)
+        if data_type and not any(is_registered(catalog, name, data_type) for name in names):
+            unchecked.setdefault(node.attributes.get("namespace"), []).append(path)
+    for namespace, paths in unchecked.items():
         were = "object was" if len(paths) == 1 else "objects were"
         message = f"{namespace!r} is not known: {len(paths):,} {were} not checked"
         remarks.append(Problem(absolute(paths[0]), "type-unknown", message))
@@ -218,38 +223,23 @@ def _found(store: Store, parsed: ParsedFile, catalog: Any, names: list[str], rem
                 problem = f"hdmf's validator failed ({type(error).__name__}: {error})"
                 findings += [] if refused else [Finding("/", None, "failed", problem)]
             else:
-                found = ((error, _finding_of(error)) for error in errors)
-                findings += [finding for error, finding in found if _missed(error, finding) not in links]
+                findings += [finding for finding, missed in map(_finding_of, errors) if missed not in links]
     return list(dict.fromkeys(findings))  # core and an extension that includes it find the same
 
 
-def _of_other_namespaces(hierarchy: Hierarchy, catalog: Any, namespaces: list[str]) -> dict[Any, list[str]]:
-    """Return the paths of the objects, by the namespace of their type, that hdmf's validator does not check."""
-    paths: dict[Any, list[str]] = {}
-    for path, node in hierarchy.walk():
-        data_type = data_type_of(node)
-        if data_type and not any(is_registered(catalog, name, data_type) for name in namespaces):
-            paths.setdefault(node.attributes.get("namespace"), []).append(path)
-    return paths
-
-
-def _missed(error: Any, finding: Finding) -> str:
-    """Return the path of an object that hdmf misses, or its group and "a type" if it has no name; else ""."""
-    if type(error).__name__ == "MissingDataType":
-        return f"{finding.path}: a type"
-    is_object = type(error).__name__ == "MissingError" and finding.attribute is None
-    return f"{finding.path.rstrip('/')}/{finding.rule.rpartition('/')[2]}" if is_object else ""
-
-
-def _finding_of(error: Any) -> Finding:
-    """Return an error of hdmf's validator as a finding; hdmf appends an attribute to the path after a dot."""
+def _finding_of(error: Any) -> tuple[Finding, str]:
+    """Return an error of hdmf's validator as a finding, and what it misses: a path, or that of a group and "a type"."""
+    name, rule, message = type(error).__name__, str(error.name), str(error.reason)
     # hdmf has no class for a time without a time zone, only this reason
-    kind = _KINDS.get(type(error).__name__, "time" if "timezone" in str(error.reason) else "other")
+    kind = _KINDS.get(name, "time" if "timezone" in message else "other")
     path = "/" if error.location is None else f"/{error.location}"
-    rule = str(error.name)
     last = rule.rpartition("/")[2]
-    if type(error).__name__ == "MissingError":  # its text is "argument missing"
-        return Finding(path, None, kind, f"{last!r} is missing", rule)
-    if kind == "missing" or not path.endswith(f".{last}"):
-        return Finding(path, None, kind, str(error.reason), rule)
-    return Finding(path.removesuffix(f".{last}"), last, kind, str(error.reason), rule)
+    attribute: str | None = None
+    missed = ""
+    if name == "MissingError":  # its text is "argument missing"
+        message, missed = f"{last!r} is missing", f"{path.rstrip('/')}/{last}"
+    elif name == "MissingDataType":
+        missed = f"{path}: a type"
+    elif path.endswith(f".{last}"):  # hdmf appends an attribute to the path after a dot
+        path, attribute = path.removesuffix(f".{last}"), last
+    return Finding(path, attribute, kind, message, rule), missed

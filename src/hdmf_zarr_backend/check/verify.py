@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.array.content import ArrayReader, uneven_series
-from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
+from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets, note_unchecked
 from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.comparison import compare_values
@@ -20,7 +20,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, IsHdf5Error, UsageError, 
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import ends_with
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, ancestors, split
-from hdmf_zarr_backend.model.render import counted, few
+from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress, as_progress, reporting
 from hdmf_zarr_backend.store.base import Store, node_of
@@ -100,7 +100,9 @@ def verify(
     except IsHdf5Error:
         if dandi:
             warn(f"{store.location}: dandi applies to Zarr files only. Check an HDF5 file with `dandi validate` too.")
-        return _verify_hdf5(store, level, as_progress(progress))
+        from hdmf_zarr_backend.check.hdf5 import verify_hdf5  # on use: it imports h5py
+
+        return verify_hdf5(store, level, as_progress(progress))
     # also of a file that is too damaged for the other checks
     if dandi:
         report.dandi = check_dandi(store, report)
@@ -113,34 +115,12 @@ def verify(
         report.add(owner, "series-uneven", lengths)
     if report.checks_chunks:
         _check_chunks(store, structure, report, executor, as_progress(progress))
-        _note_unchecked(report)
+        note_unchecked(report)
     if level == "schema":
         from hdmf_zarr_backend.check.validate import add_problems_by_schema  # on use: hdmf is slow to import
 
         add_problems_by_schema(store, structure.hierarchy, report)
     return report
-
-
-def _verify_hdf5(store: Store, level: Level, progress: Progress) -> Report:
-    from hdmf_zarr_backend.check.hdf5 import verify_hdf5  # on use: it imports h5py
-
-    report = Report(store.location, level)
-    verify_hdf5(store, report, progress)
-    _note_unchecked(report)
-    if level == "schema" and report.groups:  # else not even the root could be read
-        from hdmf_zarr_backend.check.validate import add_problems_by_schema
-        from hdmf_zarr_backend.from_hdf5 import planned_hdf5
-
-        with planned_hdf5(store) as (planned, parsed, _):
-            add_problems_by_schema(planned, parsed.hierarchy, report)
-    return report
-
-
-def _note_unchecked(report: Report) -> None:
-    if report.unchecked:
-        verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
-        what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
-        report.add("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed")
 
 
 # ---- what a file of both formats stores twice -----------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The commands that make files, or change them in place, from `zarrio convert` to `zarrio consolidate`."""
+"""The commands that make files, or change them in place, from `zarrio convert` to `zarrio consolidate`.
+
+Each imports what it needs when it runs: NumPy, hdmf and zarr take seconds to import.
+"""
 
 from __future__ import annotations
 
@@ -267,7 +270,6 @@ def _is_named_zarr(source: str) -> bool:
 def why_not_done(source: str, target: str, arguments: Namespace, storage_options: dict[str, object]) -> str:
     """Return why a target is not complete, of the wanted format and not older than its local source; else ""."""
     to_zarr = ends_with(target, ZARR_SUFFIXES) if arguments.to is None else arguments.to != "hdf5"
-    # imported here: NumPy is slow to import
     if not to_zarr:
         from hdmf_zarr_backend.comparison import open_content
         from hdmf_zarr_backend.store.opening import is_hdf5
@@ -333,7 +335,6 @@ def upgrade_command(arguments: Namespace) -> cli.Exit:
       zarrio upgrade --keep session.nwb.zarr
       zarrio upgrade --drop 3 session.nwb.zarr
     """
-    # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.upgrading import upgrade
 
     options = {"keep": arguments.keep, "drop": arguments.drop, "dry_run": arguments.dry_run}
@@ -425,7 +426,6 @@ def rename_command(arguments: Namespace) -> cli.Exit:
 
 def _edited(arguments: Namespace, edit: Callable[[Any], list[str]]) -> cli.Exit:
     """Change a file with an io that knows its schema, and print what was done."""
-    # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend import NWBZarrIO
     from hdmf_zarr_backend.io import ZarrIO
 
@@ -464,7 +464,6 @@ def repair_command(arguments: Namespace) -> cli.Exit:
       zarrio repair session.nwb.zarr
       zarrio repair session.nwb.zarr --drop-links
     """
-    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.check.repair import repair
 
     # what is left is printed with its remedies, as by verify, because repair is what verify recommends
@@ -498,7 +497,6 @@ def consolidate_command(arguments: Namespace) -> cli.Exit:
       zarrio consolidate session.nwb.zarr
       zarrio consolidate *.nwb.zarr --json
     """
-    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.check.repair import consolidate
 
     options: dict[str, Any] = {"forget": arguments.forget, "break_lock": arguments.break_lock}

@@ -328,18 +328,6 @@ def name_of(path: str) -> str:
 
 
 @contextmanager
-def shown_progress(path: str, position: int, count: int, began: float) -> Iterator[Progress]:
-    """Show a progress bar, and always remove it at the end, so that it does not share its line with a message."""
-    # of many files, the name is shown before the bar, which a small file never gets
-    label = name_of(path) if count == 1 else f"{position}/{count} {name_of(path)}"
-    progress = terminal_progress(label, None if count == 1 else Batch(position, count, began))
-    try:
-        yield progress
-    finally:
-        progress.finish()
-
-
-@contextmanager
 def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
     """Show the warnings of the block at its end, those that are alike in one line; yield the list of all of them."""
     # a file with 1,000 datasets of one kind has 1,000 warnings, and the one that matters would scroll away
@@ -456,8 +444,7 @@ def each_file(
     *,
     labels: tuple[str, str] | None = None,
     as_json: Callable[[T], dict[str, Any]],
-    is_good: Callable[[T], bool] = lambda _: True,
-    found: Callable[[T], str] = lambda _: "problems found",
+    found: Callable[[T], str] = lambda _: "",
     is_skipped: Callable[[T], bool] = lambda _: False,
     about: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> Exit:
@@ -470,10 +457,16 @@ def each_file(
     for path in queue:
         document: dict[str, Any] = {"source": path, "error": None}
         results: list[T] = []
+        # of many files, the name is shown before the bar, which a small file never gets
+        batch = Batch(len(documents) + 1, count, began) if count > 1 else None
+        label = name_of(path) if batch is None else f"{batch.position}/{count} {name_of(path)}"
         with grouped_warnings(arguments) as warned:
             try:
-                with shown_progress(path, len(documents) + 1, count, began) as progress:
+                progress = terminal_progress(label, batch)
+                try:
                     results.append(work(path, progress))
+                finally:
+                    progress.finish()  # so that a bar does not share its line with a message
             except PostponedError:
                 warned.clear()
                 queue.append(path)
@@ -488,7 +481,7 @@ def each_file(
                 code = Exit.INTERRUPTED
                 queue.clear()  # which ends the loop
         for result in results:
-            bad += [] if is_good(result) else [(found(result), path)]
+            bad += [(what, path)] if (what := found(result)) else []
             skipped += is_skipped(result)
             if arguments.json:
                 document |= as_json(result)

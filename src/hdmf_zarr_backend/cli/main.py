@@ -48,7 +48,17 @@ def exec_command(arguments: Namespace) -> int:
     """
     # The command replaces this process, with its own arguments, output, exit code and signals. A module
     # sitecustomize in PYTHONPATH installs the alias when Python starts, also in processes that the command starts.
-    command = [_program(arguments.words[0]), *arguments.words[1:]]
+    name, *others = arguments.words
+    major, minor = sys.version_info[:2]
+    scripts = sysconfig.get_path("scripts")  # before PATH: zarrio may be called without activating its environment
+    is_python = name in ("python", f"python{major}", f"python{major}.{minor}")
+    program = sys.executable if is_python else shutil.which(name, path=scripts) or shutil.which(name)
+    if program is None:
+        remedy = "Install the package that has it, or run a module of it with 'python -m'."
+        if name.endswith(".py"):
+            remedy = f"Run a script with: zarrio exec python {name}"
+        raise UsageError(f"there is no command {name!r} in {scripts} or on PATH", remedy=remedy)
+    command = [program, *others]
     startup = Path(__file__).parents[1] / "alias" / "startup"
     path = os.pathsep.join([str(startup), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
@@ -61,21 +71,6 @@ def exec_command(arguments: Namespace) -> int:
     import subprocess  # slow to import, and not needed elsewhere
 
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
-
-
-def _program(name: str) -> str:
-    """Return the path of a command: the running Python, a script of its environment, or a program in ``PATH``."""
-    major, minor = sys.version_info[:2]
-    if name in ("python", f"python{major}", f"python{major}.{minor}"):
-        return sys.executable
-    scripts = sysconfig.get_path("scripts")  # before PATH: zarrio may be called without activating its environment
-    program = shutil.which(name, path=scripts) or shutil.which(name)
-    if program is None:
-        remedy = "Install the package that has it, or run a module of it with 'python -m'."
-        if name.endswith(".py"):
-            remedy = f"Run a script with: zarrio exec python {name}"
-        raise UsageError(f"there is no command {name!r} in {scripts} or on PATH", remedy=remedy)
-    return program
 
 
 @command("completion SHELL", argument("shell", "the shell that the script is for", choices=("bash", "zsh", "tcsh")))
@@ -165,28 +160,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = [*(sys.argv[1:] if argv is None else argv)] or ["help"]
     if isinstance(sys.stdout, TextIOWrapper):  # names and symbols that an old console lacks end no command
         sys.stdout.reconfigure(errors="backslashreplace")
+    parser = build_parser()
     try:
-        arguments = _parsed(words)
+        if not words[0].startswith("-") and words[0] not in {command.name for command in COMMANDS}:
+            parser.error(_unknown_command(words[0]))
+        # parse_args would end with the usage of the program, not of the command
+        arguments, unknown = parser.parse_known_args(words)
+        if unknown:
+            child: ArgumentParser = arguments.parser
+            options = [name for action in child._actions for name in action.option_strings]
+            similar = _similar((word.partition("=")[0] for word in unknown if word.startswith("-")), options)
+            child.error(f"unrecognized arguments: {' '.join(unknown)}{similar}")
     except SystemExit as stop:  # argparse has printed the help or an error
         return int(stop.code or 0)
     # Python would print the line of code that warned, which says nothing to a user of the command line
     with grouped_warnings(arguments):
         return int(_run(arguments))
-
-
-def _parsed(words: list[str]) -> Namespace:
-    """Parse the arguments; for a mistake, suggest what was meant and end the program."""
-    parser = build_parser()
-    if not words[0].startswith("-") and words[0] not in {command.name for command in COMMANDS}:
-        parser.error(_unknown_command(words[0]))
-    # parse_args would end with the usage of the program, not of the command
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        child: ArgumentParser = arguments.parser
-        options = [name for action in child._actions for name in action.option_strings]
-        similar = _similar((word.partition("=")[0] for word in unknown if word.startswith("-")), options)
-        child.error(f"unrecognized arguments: {' '.join(unknown)}{similar}")
-    return arguments
 
 
 def _unknown_command(name: str) -> str:

@@ -1,4 +1,7 @@
-"""`zarrio inspect`, `dry-run`, `compare`, `report`, `verify`, `validate`: the commands that read files."""
+"""`zarrio inspect`, `dry-run`, `compare`, `report`, `verify`, `validate`: the commands that read files.
+
+Each imports what it needs when it runs, since NumPy and hdmf are slow to import.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,6 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
       zarrio inspect session.nwb.zarr --model | jq '.members | keys'
       zarrio inspect session.nwb.zarr --json | jq '.[].nodes[] | select(.kind == "array") | .path'
     """
-    # imported here: `zarrio --help` does not need it
     from hdmf_zarr_backend.outline import open_outline
 
     options = cli.reading(arguments)
@@ -100,7 +102,6 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
         if not arguments.values:
             with suppress(NotZarrError):  # perhaps HDF5
                 return open_outline(path, **options, **shown)
-        # on use: it imports NumPy
         from hdmf_zarr_backend.reporting.data import opened, small_values
 
         with opened(path, **options, **shown) as reader:
@@ -126,7 +127,7 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
 
 
 def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
-    from hdmf_zarr_backend.zom import model_json  # imported here: NumPy is slow to import
+    from hdmf_zarr_backend.zom import model_json
 
     if len(paths) > 1:
         raise UsageError(f"--model is about one file, and {len(paths)} are given", remedy="Run the command for each.")
@@ -167,7 +168,6 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
       zarrio dry-run session.nwb --set 'acquisition/*/data: chunks=30000,64 codec=zstd'
       zarrio dry-run session.nwb --model | jq '.members | keys'
     """
-    # on use: hdmf is slow to import
     from hdmf_zarr_backend.dryrun import DryRun, dry_run
     from hdmf_zarr_backend.outline import key_encoding
 
@@ -243,7 +243,6 @@ def compare_command(arguments: Namespace) -> cli.Exit:
       zarrio compare a.nwb.zarr b.nwb.zarr --ignore chunks,filters
       zarrio compare session.nwb s3://bucket/session.nwb.zarr -O anon=true
     """
-    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.comparison import compare, summarise
 
     # --ignore chunks --ignore filters, and --ignore chunks,filters
@@ -293,7 +292,6 @@ def report_command(arguments: Namespace) -> cli.Exit:
       zarrio report session.nwb.zarr -o /tmp/session.html --level chunks
       zarrio report before.nwb.zarr after.nwb.zarr -o compared.html
     """
-    # imported here: NumPy is slow to import
     from hdmf_zarr_backend import report
 
     if (arguments.other or "").endswith((".html", ".htm")):
@@ -389,11 +387,15 @@ def verify_command(arguments: Namespace) -> cli.Exit:
       zarrio verify session.nwb.zarr --level schema --json | jq '.[].counts'
       zarrio verify session.nwb.zarr --dandi
     """
-    # imported here: NumPy is slow to import
-    from hdmf_zarr_backend.check.findings import COMMON_REMARKS
+    from hdmf_zarr_backend.check.findings import COMMON_REMARKS, Report
     from hdmf_zarr_backend.check.verify import verify
 
     options = {"executor": cli.executor_of(arguments), "dandi": arguments.dandi, **cli.reading(arguments)}
+
+    def found(report: Report) -> str:
+        is_remarkable = arguments.strict and report.counts.keys() - COMMON_REMARKS
+        return "" if report.is_sound and not is_remarkable else f"{'remarks' if report.is_sound else 'problems'} found"
+
     good = f"without {'problems' if arguments.dandi else 'damage'}{' and remarks' if arguments.strict else ''}"
     return cli.each_file(
         arguments,
@@ -401,7 +403,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         lambda path, report: cli.show(report, arguments, path),
         labels=(good, "not checked"),
-        found=lambda report: "remarks found" if report.is_sound else "problems found",
+        found=found,
         as_json=lambda report: {
             "level": report.level,
             "sound": report.is_sound,
@@ -415,7 +417,6 @@ def verify_command(arguments: Namespace) -> cli.Exit:
             "problems": [problem.as_json() for problem in report.problems],
             "remarks": [problem.as_json() for problem in report.remarks],
         },
-        is_good=lambda report: report.is_sound and not (arguments.strict and report.counts.keys() - COMMON_REMARKS),
     )
 
 
@@ -440,7 +441,7 @@ def validate_command(arguments: Namespace) -> cli.Exit:
       zarrio validate *.nwb.zarr --json | jq '.[] | select(.valid | not) | .source'
       zarrio validate session.nwb.zarr --namespace core
     """
-    from hdmf_zarr_backend.check.validate import validate  # imported here: hdmf is slow to import
+    from hdmf_zarr_backend.check.validate import validate
 
     use_cached, options = not arguments.installed, cli.reading(arguments)
     return cli.each_file(
@@ -456,5 +457,5 @@ def validate_command(arguments: Namespace) -> cli.Exit:
             "findings": [{**asdict(each), "place": each.place, "remedy": each.remedy} for each in validation.findings],
             "remarks": [remark.as_json() for remark in validation.remarks],
         },
-        is_good=lambda validation: validation.is_valid,
+        found=lambda validation: "" if validation.is_valid else "problems found",
     )

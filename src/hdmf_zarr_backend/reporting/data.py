@@ -3,7 +3,8 @@
 Links are followed inside the file. Only a part of the values is read (`NodeReader`), and the page names it. What cannot
 be read is a remark. All text comes from the file, which may be crafted, so it is escaped.
 
-Source: NWB schema 2.9, ``TimeSeries``, ``ImageSeries``, ``Units``, ``DynamicTable``; SVG 2; PNG (Third Edition).
+Source: NWB schema 2.9, ``NWBFile``, ``Subject``, ``TimeSeries``, ``ImageSeries``, ``Units``, ``DynamicTable``; SVG 2;
+PNG (Third Edition); ISO 8601, durations.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hdmf_zarr_backend.errors import IsHdf5Error, ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, absolute, join, split
 from hdmf_zarr_backend.model.render import UNICODE, Item, counted, escape, natural, pattern, readable, size_text, sum_of
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import Outline, outline_of
@@ -93,13 +94,6 @@ class NodeReader:
             _, path, node = self.resolver.find_inside(THIS_FILE, join(group, name))
             return (path, node) if isinstance(node, Dataset) else None
         return None
-
-    def linked_from(self, path: str, name: str) -> str:
-        """Return the other file to which a member of a group is a link, ``""`` if it is none."""
-        group = self.hierarchy.get(path)
-        links = self.resolver.main.links(path, group) if isinstance(group, Group) else ()
-        sources = (link.target.source for link in links if link.name == name)
-        return next((source for source in sources if source not in OWN_SOURCES), "")
 
     def numbers(self, group: str, name: str, *selection: slice) -> Values | None:
         """Return a dataset in a group, or a part of it, if it is numbers along at most one axis, and not too many."""
@@ -237,12 +231,37 @@ _FRAMES: Final = ("Image", "Photon", "Optical")  # in the types of series of ima
 _IRREGULAR, _BETWEEN = "irregular timestamps", "pale between samples"
 _EVENTS: Final = frozenset({"AnnotationSeries", "IntervalSeries", "SpikeEventSeries"})  # not sampled at a rate
 
+_NAMES = 6
+_TEXTS: Final = (
+    ("Description", "session_description"),
+    ("Experiment", "general/experiment_description"),
+    ("Session id", "general/session_id"),
+    ("Identifier", "identifier"),
+    ("Experimenter", "general/experimenter"),
+    ("Lab", "general/lab"),
+    ("Institution", "general/institution"),
+    ("Keywords", "general/keywords"),
+    ("Publications", "general/related_publications"),
+)
+_START: Final = "session_start_time"
+_SUBJECT: Final = ("subject_id", "species", "strain", "genotype", "sex", "age", "date_of_birth")
+_SEXES: Final = {"M": "male", "F": "female", "O": "other sex", "U": "unknown sex"}
+_ELECTRODES: Final = "general/extracellular_ephys/electrodes"
+_OBJECTS: Final = (
+    ("Devices", "general/devices", "manufacturer"),
+    ("Intracellular electrodes", "general/intracellular_ephys", "location"),
+    ("Imaging planes", "general/optophysiology", "location"),
+    ("Optogenetic sites", "general/optogenetics", "location"),
+)
+_AGE = re.compile(r"P(?:([\d.]+)Y)?(?:([\d.]+)M)?(?:([\d.]+)W)?(?:([\d.]+)D)?")
+_PERIODS: Final = ("year", "month", "week", "day")
+
 Remark: TypeAlias = tuple[str, str, str]
 """What a reader of the file should know: what holds, the path where, and the numbers there."""
 
 
 class DataView:
-    """The data of a file as HTML; ``remarks`` are complete after `sections`, ``spans`` are the times of its series."""
+    """The data of a file as HTML; ``remarks`` are complete after `sections`."""
 
     def __init__(self, reader: NodeReader) -> None:
         self._reader = reader
@@ -270,10 +289,10 @@ class DataView:
         # of thousands of series, as of intracellular sweeps, the first and the last ones
         timed = {*paths[: _TIMED // 2], *paths[-_TIMED // 2 :]}
         self._series = {path: self._times(path, reads=path in timed) for path in paths}  # how each is sampled
-        self.spans = [span for _, span in self._series.values()]
+        self._spans = [span for _, span in self._series.values()]
         tables = [path for path in self._tables if reader.dataset(path, "stop_time") is not None][:_TABLES]
         reader.prefetch(join(path, name) for path in tables for name in _ENDS)
-        self.intervals = [span for path in tables if (span := self._interval_span(path)) is not None]
+        self._intervals = [span for path in tables if (span := self._interval_span(path)) is not None]
 
     def sections(self) -> list[str]:
         """Return the sections of the page, those without content left out."""
@@ -315,6 +334,58 @@ class DataView:
             self._remark(f"the session starts in {start}, which may stand for an unknown date", "session_start_time")
         if lack := lack_of_subject(self._reader.hierarchy):
             self._remark(lack, "general/subject")
+
+    # ---- the session: subject, times, devices, electrodes, units ----------------------------------------------------
+
+    def session(self) -> str:
+        """Return the section on the session in an NWB file, of another file a sentence on what it is."""
+        reader = self._reader
+        hierarchy, root, text = reader.hierarchy, reader.hierarchy.root, reader.text
+        kind, namespace = data_type_of(root), root.attributes.get("namespace")
+        what = f"is a {kind} of the namespace {namespace}" if kind and namespace else "has no type"
+        of_other_file = f"<p>{escape(f'This is not an NWB file: its root {what}.')}</p>"
+        # NWB 1 has the version as a dataset
+        is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
+        if not isinstance(root, Group) or not (is_named or "nwb_version" in root.members):
+            return of_other_file
+        paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
+        reader.prefetch([*paths, f"{_ELECTRODES}/location", "nwb_version"])
+        # 2026-03-14T12:00:00.000000+00:00 as 2026-03-14 12:00:00+00:00
+        start = re.sub(r"(?<=-\d\d)T", " ", text(_START))  # ISO 8601
+        version, units = root.attributes.get("nwb_version"), _groups_in(hierarchy, "")[0].get("units")
+        tables = [f"{name} ({rows:,})" for name, rows in _groups_in(hierarchy, "intervals")[0].items()]
+        # between the first and the last sample of all time series, or of the intervals
+        known = [span for span in self._spans if span is not None]
+        of = f" of {len(self._spans):,}" if len(known) < len(self._spans) else ""
+        where = f"{len(known):,}{of} time series" if known else f"{counted(len(self._intervals), 'table')} of intervals"
+        recorded = ""
+        if known := known or self._intervals:
+            first, last = min(start for start, _ in known), max(stop for _, stop in known)
+            began, ended = (f"{time:,.3f}".rstrip("0").rstrip(".") for time in (first, last))
+            recorded = f"{duration_text(last - first)}, from {began} s to {ended} s in {where}"
+        electrodes, parent, name = "", *split(_ELECTRODES)
+        rows_of, groups = _groups_in(hierarchy, parent)
+        if name in rows_of:
+            in_groups = f" in {counted(len(groups), 'group')} ({_listed([*groups])})" if groups else ""
+            electrodes = f"{rows_of[name]:,}{in_groups}"
+            column = hierarchy.get(f"{_ELECTRODES}/location")
+            is_known = isinstance(column, Dataset) and is_small(column.stored)
+            values = reader.read(f"{_ELECTRODES}/location") if is_known else None
+            names = sorted(set(map(str, () if values is None else values.reshape(-1).tolist())) - {""})
+            electrodes += f"; location: {_listed(names)}" if names else ""
+        parts = [
+            ("Subject", _subject(reader)),
+            ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
+            ("Recorded time", recorded),
+            *((label, text(path)) for label, path in _TEXTS),
+            *((label, _members(reader, path, about)) for label, path, about in _OBJECTS),
+            ("Electrodes", electrodes),
+            ("Units", "" if units is None else f"{units:,}"),
+            ("Intervals", ", ".join(tables)),
+            ("NWB version", shortened(version) if isinstance(version, str) else text("nwb_version")),
+        ]
+        shown = [f"<dt>{escape(label)}</dt><dd>{escape(detail)}</dd>" for label, detail in parts if detail]
+        return f'<h2>Session</h2><dl class="session">{"".join(shown)}</dl>' if shown else of_other_file
 
     # ---- times ------------------------------------------------------------------------------------------------------
 
@@ -438,9 +509,10 @@ class DataView:
         facts += [duration_text(span[1] - span[0])] if span else []
         if data is not None:
             facts.append(_form(data[1]))
+        links = self._reader.resolver.main.links(path, group) if isinstance(group, Group) else ()
         for name in ("data", "timestamps"):
-            if other := self._reader.linked_from(path, name):
-                facts.append(f"{name} in {other}, which is not read")
+            sources = [link.target.source for link in links if link.name == name]
+            facts += [f"{name} in {source}, which is not read" for source in sources if source not in OWN_SOURCES]
         external = self._reader.dataset(path, "external_file")
         names = None if external is None else self._reader.read(external[0])
         if names is not None and names.size and (data is None or not data[1].stored.size):
@@ -632,6 +704,61 @@ class DataView:
             items: Any = self._reader.read(column[0], slice(start, end)) if 0 <= start < end else np.zeros(0)
             cells.append("?" if items is None else _cell(items, stop - start))
         return cells
+
+
+# ---- parts of the session and of cards ------------------------------------------------------------------------------
+
+
+def _subject(reader: NodeReader) -> str:
+    texts = {name: reader.text(f"general/subject/{name}") for name in _SUBJECT}
+    texts["sex"] = _SEXES.get(texts["sex"], texts["sex"])
+    age, born = texts["age"], texts.pop("date_of_birth")
+    match = _AGE.fullmatch(age)  # ISO 8601, such as P90D
+    counts = () if match is None else zip(match.groups(), _PERIODS, strict=True)
+    parts = [f"{number} {unit}{'' if number == '1' else 's'}" for number, unit in counts if number]
+    if parts:
+        texts["age"] = f"{' '.join(parts)} old"
+    elif age:
+        texts["age"] = f"age {age}"
+    elif born:
+        texts["age"] = f"born {born.partition('T')[0]}"
+    return ", ".join(filter(None, texts.values()))
+
+
+def _members(reader: NodeReader, path: str, about: str) -> str:
+    """Return the objects at ``path``, each with a text that is one of its attributes or datasets."""
+    names: list[str] = []
+    for name, group in _groups_in(reader.hierarchy, path)[1].items():
+        detail = group.attributes.get(about)
+        if not isinstance(detail, str):  # each dataset may take a request, and only the first names are shown
+            detail = reader.text(f"{path}/{name}/{about}") if len(names) < _NAMES else ""
+        names.append(f"{name} ({detail})" if detail else name)
+    return _listed(names)
+
+
+def _groups_in(hierarchy: Hierarchy, path: str) -> tuple[dict[str, int], dict[str, Group[Attributes]]]:
+    """Return the groups in a group by name: the tables, each as its number of rows, and the others that have a type."""
+    node = hierarchy.get(path)
+    tables: dict[str, int] = {}
+    objects: dict[str, Group[Attributes]] = {}
+    members = node.members if isinstance(node, Group) else {}
+    for name in sorted(members, key=natural):
+        member = members[name]
+        if isinstance(member, Group):
+            ids = member.members.get("id")  # each DynamicTable has a column of ids
+            if isinstance(ids, Dataset) and ids.stored.shape:
+                tables[name] = ids.stored.shape[0]
+            elif "neurodata_type" in member.attributes:
+                objects[name] = member
+    return tables, objects
+
+
+def _listed(names: list[str]) -> str:
+    """Return names as a list, of which a long one ends in a number."""
+    shown = [shortened(name) for name in names]
+    if len(shown) <= _NAMES:
+        return ", ".join(shown)
+    return f"{', '.join(shown[: _NAMES - 1])} and {len(shown) - _NAMES + 1:,} more"
 
 
 def _unit(node: Dataset[Attributes]) -> str:

@@ -27,7 +27,6 @@ from hdmf_zarr_backend.model.render import RUN, Description, counted, escape, it
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import TREE_STYLE, Outline, tree_html
 from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, lengths_text, opened, treemap_svgs
-from hdmf_zarr_backend.reporting.session import kind_of, session_of
 from hdmf_zarr_backend.store.opening import FileSource
 
 T = TypeVar("T")
@@ -102,21 +101,17 @@ def report(
         location = figures.outline.location
         name = os.path.basename(without_query(location).rstrip("/"))
         view = DataView(reader)
-        session = session_of(reader, view.spans, view.intervals)
-        data = view.sections()
+        session, sections = view.session(), view.sections()  # in this order, since both read values
         damage, schema = _command("verify", location), _command("validate", location)
         checks = f"<p>The file was not checked. Run {damage} to look for damage, and {schema} to check the schema.</p>"
         if check:
             checks = _checks(reader, source, level, reading)
-    parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
     amount = f"{size_text(reader.read_bytes)} of values were read for this page, of at most {size_text(reader.most)}."
     body = [
         f'<h1>{escape(name)}</h1><p class="soft path">{escape(without_secrets(location))}</p>',
-        f'<h2>Session</h2><dl class="session">{"".join(parts)}</dl>'
-        if parts
-        else f"<p>{escape(kind_of(reader.hierarchy))}</p>",
+        session,
         _remarks(view.remarks),
-        *data,
+        *sections,
         f'<p class="soft">{amount}</p>',
         f"<h2>File</h2>{_cards(figures)}",
         f"<h2>Checks</h2>{checks}",
@@ -205,7 +200,11 @@ def _arrays_section(figures: _FileFigures) -> str:
             start, end = ordered[0]["path"], ordered[-1]["path"]
             extent = f"{start} ... {posixpath.relpath(end, posixpath.commonpath([start, end]))}"
             names = _opening(f"{escape(extent)}, {len(arrays):,} arrays", lines)
-        chunks = {_chunk_text(array) for array in arrays}
+        chunks = set()
+        for array in arrays:
+            shards = f" in shards of {lengths_text(array['shards'])}" if array["shards"] else ""
+            whole = "whole array" if array["shape"] else ""
+            chunks.add(whole if array["chunk_count"] == 1 else lengths_text(array["chunks"]) + shards)
         form = (escape(first["dtype"]), " to ".join(texts), chunks.pop() if len(chunks) == 1 else "different")
         number, codecs = f"{_total(arrays, 'chunk_count'):,}", escape(", ".join(first["codecs"]))
         ratio = f"{size / stored:.2f}" if stored and size else ""
@@ -215,14 +214,6 @@ def _arrays_section(figures: _FileFigures) -> str:
     rest = len(figures.arrays) - sum(map(len, groups[:_ARRAYS]))
     more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
     return f"<h2>Largest arrays</h2>{_table(columns, rows)}{more}" if rows else ""
-
-
-def _chunk_text(array: dict[str, Any]) -> str:
-    """Return the shape of the chunks of an array."""
-    if array["chunk_count"] == 1:
-        return "whole array" if array["shape"] else ""
-    shards = f" in shards of {lengths_text(array['shards'])}" if array["shards"] else ""
-    return lengths_text(array["chunks"]) + shards
 
 
 def _total(arrays: Sequence[dict[str, Any]], name: str) -> int:
