@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
 
+import h5py
 import numpy as np
 
 from hdmf_zarr_backend.encoding import references
@@ -183,10 +184,10 @@ class Hdf5Planner:
 
     def _dataset(self, node: Any, placed: Placed) -> None:
         data = Hdf5Data(placed.file, placed.raw, self._references)
-        dataset = data.dataset()
+        dataset = h5py.Dataset(node)
         if self.rules is not None:
             check_allocated(dataset, self.rules)
-        description = data.describe()
+        description = data.describe(dataset)
         description.note.update(self._named_type(node))
         values: Any = data
         if data.shape and description.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:

@@ -46,7 +46,17 @@ from hdmf_zarr_backend.encoding.hdf5_values import (
     object_array,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.model.element import REFERENCE, REGION, ArrayOf, Compound, Element, Reference, Sequence, Text
+from hdmf_zarr_backend.model.element import (
+    REFERENCE,
+    REGION,
+    ArrayOf,
+    Compound,
+    Element,
+    Number,
+    Reference,
+    Sequence,
+    Text,
+)
 
 
 def storable_type(tid: Any) -> Element:
@@ -172,23 +182,29 @@ def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> t
     # without ``in_zarr`` it is kept in the note in any case, as for an object that Zarr does not have
     tid = attribute.get_type()
     element, dtype = storable_type(tid), numpy_type(tid)
-    note = {"type": to_note(element)}
     if attribute.shape is None:
-        return h5py.Empty(dtype), {**note, "space": "null"}
+        return h5py.Empty(dtype), {"type": to_note(element), "space": "null"}
     values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
-    is_json = in_zarr and note["type"] == to_note(JSON_ROW) and not values.ndim
-    if is_json and (value := _from_json(values["json"][()])) is not None:
-        return value, {}
+    if in_zarr and isinstance(element, Compound) and not values.ndim and to_note(element) == to_note(JSON_ROW):
+        value = _from_json(values["json"][()])
+        if value is not None:
+            return value, {}
     try:
         in_zarr = in_zarr and (all(values.flat) if isinstance(element, Reference) else kind_of(element) != "compound")
     except ValueRefusedError:  # a sequence of variable length, or an array of text
         in_zarr = False
     if not in_zarr:
-        return None, {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
+        shape, kept = list(attribute.shape), encode_array(values, element, encode)
+        return None, {"type": to_note(element), "shape": shape, "value": kept}
     value = _value(values, element)
     if isinstance(element, Reference):
-        return value, {} if values.size else note
-    return value, {} if to_note(default_element(value)) == note["type"] else note
+        return value, {} if values.size else {"type": to_note(element)}
+    default = default_element(value)
+    # most are text and numbers, which need no JSON of their types; equal dates may differ in their tags
+    if isinstance(element, (Number, Text)) and default == element:
+        return value, {}
+    note = to_note(element)
+    return value, {} if to_note(default) == note else {"type": note}
 
 
 def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:

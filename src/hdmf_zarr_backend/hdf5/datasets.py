@@ -81,12 +81,12 @@ class Description:
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
 
 
-def describe(dataset: Any) -> Description:
-    """Return type, shape and storage of an ``h5py.Dataset``."""
+def describe(dataset: Any, element: Element | None = None, dtype: np.dtype[Any] | None = None) -> Description:
+    """Return type, shape and storage of an ``h5py.Dataset``; the types of its elements may be known already."""
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
-    element = attributes.storable_type(tid)
+    element = attributes.storable_type(tid) if element is None else element
     kind = attributes.kind_of(element)
-    dtype = attributes.numpy_type(tid)
+    dtype = attributes.numpy_type(tid) if dtype is None else dtype
     note: dict[str, Any] = {} if dataset.shape is not None else {"null": True}
     if dataset.chunks is not None:
         note["chunks"] = list(dataset.chunks)

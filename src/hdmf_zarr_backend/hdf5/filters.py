@@ -253,12 +253,15 @@ def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
     """Check the chunks of a block before HDF5 decodes them with a plugin, if numcodecs or h5py can."""
     # If a chunk is cut off, the plugin of bzip2 does not end, and those of LZF, Zstd, LZ4 and Blosc return what was in
     # memory. The filters that every HDF5 library has notice it.
-    created, size = node.get_create_plist(), _stored_bytes(node.get_type())
+    created = node.get_create_plist()
     entries = filters_of(created)
     numbers = {number for number, _, _ in entries}
+    if numbers <= BUILT_IN:
+        return
+    size = _stored_bytes(node.get_type())
     pipeline = codecs_of(entries, np.dtype((np.void, size)))
     is_lzf = LZF in numbers <= {SHUFFLE, LZF} and entries[-1][0] == LZF
-    if numbers <= BUILT_IN or not (pipeline or is_lzf) or created.get_layout() != h5d.CHUNKED:
+    if not (pipeline or is_lzf) or created.get_layout() != h5d.CHUNKED:
         return
     chunks = created.get_chunk()
     nbytes = math.prod(chunks) * size

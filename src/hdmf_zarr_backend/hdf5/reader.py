@@ -48,8 +48,8 @@ class Hdf5Data:
     def __init__(self, file: files.SourceFile, raw: bytes, references: Hdf5References) -> None:
         self._file, self._raw, self._references = file, raw, references
         node = file.open(raw)
-        storable_type(node.get_type())  # raises an error for types that NumPy lacks
-        self._dtype = numpy_type(node.get_type())
+        tid = node.get_type()
+        self._element, self._dtype = storable_type(tid), numpy_type(tid)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._dtype.shape)
 
     @property
@@ -57,15 +57,11 @@ class Hdf5Data:
         """File and path, for messages."""
         return f"{self._file.location}, {text_of(self._raw)}"
 
-    def describe(self) -> Description:
-        """Return type, shape and storage of the dataset. Registers filters of hdf5plugin if it needs them."""
-        description = describe(self.dataset())
+    def describe(self, dataset: Any) -> Description:
+        """Return type, shape and storage of the ``h5py.Dataset``. Registers filters of hdf5plugin if it needs them."""
+        description = describe(dataset, self._element, self._dtype)
         usable(description.note.get("filters", []))
         return description
-
-    def dataset(self) -> Any:
-        """Open and return the ``h5py.Dataset``."""
-        return h5py.Dataset(self._file.open(self._raw))
 
     def __getitem__(self, key: Any) -> Any:
         """Return a block, or the value of a scalar dataset."""
