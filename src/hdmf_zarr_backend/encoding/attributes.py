@@ -401,6 +401,8 @@ def _mapping(holder: Any, key: str) -> dict[str, Any]:
 
 def default_element(value: Any) -> Element:
     """Return the type that HDF5 has for a decoded attribute whose note has none."""
+    if type(value) is str:  # the most frequent type
+        return UTF8
     array = as_array(value)
     if array.dtype.kind not in "OUT":
         return element_of(array.dtype)
