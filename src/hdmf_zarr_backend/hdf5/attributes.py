@@ -46,17 +46,7 @@ from hdmf_zarr_backend.encoding.hdf5_values import (
     object_array,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.model.element import (
-    REFERENCE,
-    REGION,
-    ArrayOf,
-    Compound,
-    Element,
-    Number,
-    Reference,
-    Sequence,
-    Text,
-)
+from hdmf_zarr_backend.model.element import REFERENCE, REGION, ArrayOf, Compound, Element, Reference, Sequence, Text
 
 
 def storable_type(tid: Any) -> Element:
@@ -200,8 +190,7 @@ def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> t
     if isinstance(element, Reference):
         return value, {} if values.size else {"type": to_note(element)}
     default = default_element(value)
-    # most are text and numbers, which need no JSON of their types; equal dates may differ in their tags
-    if isinstance(element, (Number, Text)) and default == element:
+    if isinstance(element, Text) and default == element:  # as most are; equal dates and rows may differ in their notes
         return value, {}
     note = to_note(element)
     return value, {} if to_note(default) == note else {"type": note}
