@@ -377,33 +377,45 @@ class _Target:
     pipeline: CodecPipeline | None = None
     is_kept: bool = False
 
-    def values(self, block: Array, shape: tuple[int, ...]) -> Array:
-        """Return a block of the array in the memory layout of the dataset."""
-        dtype, element, stored_as = self.dtype, self.form.element, self.form.stored_as
+    def write(self, region: Region, block: Array) -> None:
+        """Store a block of the array, in the memory layout of the dataset."""
         try:
-            if stored_as == "rows" and isinstance(element, Compound):
-                return self._rows(block, shape, dtype, element)
-            if stored_as == "objects":
-                convert = self.refer if isinstance(element, Reference) else _text
-                return array_of([convert(item) for item in block.flat], shape, dtype)
-            base = dtype.base
-            if base.names is not None and block.dtype != base:
-                block = in_layout(block, base)
-            return block.astype(base, copy=False).reshape((*shape, *dtype.shape))
+            values = np.ascontiguousarray(self._values(block, lengths_of(region)))
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             if isinstance(error, ZarrBackendError):
                 raise
-            raise MetadataError(f"the values do not fit the type {element} ({error})") from error
+            raise MetadataError(f"the values do not fit the type {self.form.element} ({error})") from error
+        with attributes.refusing():
+            if lengths := lengths_of(region):
+                space = self.dataset.get_space()
+                space.select_hyperslab(tuple(part.start for part in region), lengths)
+                self.dataset.write(h5s.create_simple(lengths), space, values, self.memory)
+            else:
+                self.dataset.write(h5s.ALL, h5s.ALL, values.reshape(self.dtype.shape), self.memory)
 
-    def _rows(self, block: Array, shape: tuple[int, ...], dtype: np.dtype[Any], element: Compound) -> Array:
-        is_flat = block.dtype == object and block.ndim > len(shape)
-        rows = block.reshape(-1, len(element.fields)) if is_flat else block.reshape(-1)
-        result: Array = np.empty(len(rows), dtype)
-        for column, (name, member) in enumerate(element.fields):
-            convert = decoder(member, dtype[name], self.refer)
-            values = [convert(row[column]) for row in rows]
-            result[name] = array_of(values, (len(rows),), dtype[name])
-        return result.reshape(shape)
+    def _values(self, block: Array, shape: tuple[int, ...]) -> Array:
+        dtype, element, stored_as = self.dtype, self.form.element, self.form.stored_as
+        if stored_as == "rows" and isinstance(element, Compound):
+            is_flat = block.dtype == object and block.ndim > len(shape)
+            rows = block.reshape(-1, len(element.fields)) if is_flat else block.reshape(-1)
+            result: Array = np.empty(len(rows), dtype)
+            for column, (name, member) in enumerate(element.fields):
+                decode = decoder(member, dtype[name], self.refer)
+                result[name] = array_of([decode(row[column]) for row in rows], (len(rows),), dtype[name])
+            return result.reshape(shape)
+        if stored_as == "objects":
+            convert = self.refer if isinstance(element, Reference) else _text
+            return array_of([convert(item) for item in block.flat], shape, dtype)
+        base = dtype.base
+        if base.names is not None and block.dtype != base:
+            block = in_layout(block, base)
+        return block.astype(base, copy=False).reshape((*shape, *dtype.shape))
+
+    def flush(self) -> None:
+        """Let HDF5 encode the chunks that it holds."""
+        # when it closes a dataset, it does the same, but ignores the errors of its filters
+        if self.chunks and self.dataset.get_create_plist().get_nfilters():
+            self.dataset.flush()
 
 
 def _text(item: Any) -> bytes:
@@ -447,7 +459,7 @@ class Filler:
                 else:
                     for task in self._tasks(target, 0):
                         self._put(target, task, task.run())
-                    _encode_cached(target)
+                    target.flush()
         if later:
             with runner(self.options.executor) as pool:
                 budget = self.options.memory_budget - self.options.memory_budget // 4
@@ -461,7 +473,7 @@ class Filler:
                     with named(target.placed):
                         self._put(target, done, result)
             for target in later:
-                _encode_cached(target)
+                target.flush()
 
     def _target(self, placed: ZarrNode, node: Dataset[Attributes], form: DatasetForm) -> _Target:
         stored = node.stored
@@ -528,30 +540,10 @@ class Filler:
 
     def _put(self, target: _Target, task: BlockTask, result: Any) -> None:
         if task.pipeline is None:
-            _write(target, task.region, result)
+            target.write(task.region, result)
         else:
             write_direct(h5py.Dataset(target.dataset), result)
         self.advance(absolute(target.placed.path), task.nbytes)
-
-
-def _write(target: _Target, region: Region, block: Array) -> None:
-    dataset, memory = target.dataset, target.memory
-    lengths = lengths_of(region)
-    values = np.ascontiguousarray(target.values(block, lengths))
-    with attributes.refusing():
-        if lengths:
-            space = dataset.get_space()
-            space.select_hyperslab(tuple(part.start for part in region), lengths)
-            dataset.write(h5s.create_simple(lengths), space, values, memory)
-        else:
-            dataset.write(h5s.ALL, h5s.ALL, values.reshape(target.dtype.shape), memory)
-
-
-def _encode_cached(target: _Target) -> None:
-    """Let HDF5 encode the chunks that it holds."""
-    # when it closes a dataset, it does the same, but ignores the errors of its filters
-    if target.chunks and target.dataset.get_create_plist().get_nfilters():
-        target.dataset.flush()
 
 
 def named(placed: ZarrNode) -> AbstractContextManager[None]:
