@@ -592,11 +592,16 @@ class ChunkReader:
         """Return an element or a range of a 1-d array within one chunk: the fast path for ragged columns."""
         if len(self.array.shape) != 1:
             return None
-        bounds = _bounds(key, self.array.shape[0])
-        if bounds is None:
+        length, size = self.array.shape[0], self.array.chunks[0]
+        if type(key) is slice and key.step in (None, 1):
+            start, stop, _ = key.indices(length)
+        elif type(key) is int or isinstance(key, np.integer):
+            start = int(key) + (length if key < 0 else 0)
+            if not 0 <= start < length:
+                return None
+            stop = start + 1
+        else:
             return None
-        start, stop = bounds
-        size = self.array.chunks[0]
         number = start // size
         if start >= stop or (stop - 1) // size != number or (stop - start == size and not self.codec.is_object):
             return None
@@ -736,17 +741,6 @@ def _direct_target(part: Overlap, result: Array, shape: Index) -> Array | None:
             return None
     target = result[(*part.outer, ...)]  # a view, of an array without axes too
     return target if target.shape == shape and target.flags.c_contiguous else None
-
-
-def _bounds(key: Any, length: int) -> tuple[int, int] | None:
-    """Return start and stop of an index or a slice without a step, None for any other key."""
-    if type(key) is slice and key.step in (None, 1):
-        start, stop, _ = key.indices(length)
-        return start, stop
-    if type(key) is not int and not isinstance(key, np.integer):
-        return None
-    start = int(key) + (length if key < 0 else 0)
-    return (start, start + 1) if 0 <= start < length else None
 
 
 # ---- arrays that another writer has changed --------------------------------------------------------------------------

@@ -284,7 +284,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def __getitem__(self, key: Any) -> Any:
         names: list[str] = []
         if isinstance(key, str) or (isinstance(key, tuple) and any(isinstance(part, str) for part in key)):
-            key, names = self._names(key)
+            # such as ["a"] or [0:3, "a"]: the selection of elements, and the names of fields
+            parts = key if isinstance(key, tuple) else (key,)
+            names = [part for part in parts if isinstance(part, str)]
+            key = tuple(part for part in parts if not isinstance(part, str))
+            for name in names:
+                if name not in (self.dtype.names or ()):
+                    raise ValueError(f"there is no field {name!r} in elements of type {self.dtype}")
         values = self._reader.read(key)
         if self._elements is not None:
             values = self._elements(values)
@@ -292,15 +298,6 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
             values = values[names[0] if len(names) == 1 else names]
         # a scalar of NumPy, as h5py returns it: with the array without axes of zarr 3, `DynamicTableRegion[0]` fails
         return values[()] if values.ndim == 0 else values
-
-    def _names(self, key: Any) -> tuple[tuple[Any, ...], list[str]]:
-        """Split a key, such as ``["a"]`` or ``[0:3, "a"]``, into the selection of elements and the names of fields."""
-        parts = key if isinstance(key, tuple) else (key,)
-        names = [part for part in parts if isinstance(part, str)]
-        for name in names:
-            if name not in (self.dtype.names or ()):
-                raise ValueError(f"there is no field {name!r} in elements of type {self.dtype}")
-        return tuple(part for part in parts if not isinstance(part, str)), names
 
     def element(self, position: int) -> Any:
         """Return element or row ``position`` of an array of references or rows, without decoding its complete chunk.

@@ -168,24 +168,6 @@ def _hint(data: Any, name: str, axes: int) -> tuple[Any, ...] | None:
     return tuple(hint) if isinstance(hint, (tuple, list)) and len(hint) == axes else None
 
 
-def _bounds(selection: list[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape needed to contain a block of ``shape``, whose length counts where the selection has no end."""
-    whole = len(shape) == len(selection)  # the data may have an axis for an integer index
-    lengths, ends = iter(shape), []
-    for item in selection:
-        if isinstance(item, slice):
-            length = next(lengths, 0)
-            last = (item.start or 0) + (length - 1) * (item.step or 1) + 1 if length else 0
-            ends.append(int(last if item.stop is None else item.stop))
-            continue
-        positions = np.asarray(item)
-        if whole or positions.ndim:
-            next(lengths, 0)
-        positions = np.flatnonzero(positions) if positions.dtype == bool else positions
-        ends.append(int(positions.max()) + 1 if positions.size else 0)
-    return tuple(ends)
-
-
 class GrowingArray:
     """Takes blocks of one array and writes its chunks."""
 
@@ -258,8 +240,21 @@ class GrowingArray:
 
     def _grown(self, block: Any) -> tuple[int, ...]:
         """Return the shape of the array with a block. What selects a whole axis does not make it longer."""
-        selection = full_key(block.selection, len(self.array.shape))
-        bounds = _bounds(selection, np.shape(block.data))
+        selection, given = full_key(block.selection, len(self.array.shape)), np.shape(block.data)
+        # the end of the block on each axis; its length counts where the selection has no end
+        is_whole = len(given) == len(selection)  # the data may have an axis for an integer index
+        lengths, bounds = iter(given), list[int]()
+        for item in selection:
+            if isinstance(item, slice):
+                length = next(lengths, 0)
+                last = (item.start or 0) + (length - 1) * (item.step or 1) + 1 if length else 0
+                bounds.append(int(last if item.stop is None else item.stop))
+                continue
+            positions = np.asarray(item)
+            if is_whole or positions.ndim:
+                next(lengths, 0)
+            positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+            bounds.append(int(positions.max()) + 1 if positions.size else 0)
         shape = tuple(max(n, bound) for n, bound in zip(self.array.shape, bounds, strict=True))
         limits = zip(self.array.shape, bounds, self._maxshape, selection, strict=True)
         for axis, (n, bound, most, item) in enumerate(limits):

@@ -98,8 +98,17 @@ class ElementSource:
         self._convert = convert
 
     def read(self, region: Region) -> Array:
-        elements = self._elements(region)
-        shape = lengths_of(region)
+        shape, data = lengths_of(region), self.data
+        elements: Sequence[Any]
+        if not region or getattr(data, "shape", None) == ():
+            elements = [data[()] if hasattr(data, "shape") else data]
+        elif hasattr(data, "shape") and len(region) > 1:
+            elements = np.asarray(unmasked(data[region]), dtype=object).reshape(-1).tolist()
+        elif len(region) == 1:
+            elements = list(data[region[0]] if hasattr(data, "__getitem__") else list(data)[region[0]])
+        else:
+            rows = np.fromiter(_leaves(data, self.shape), object, math.prod(self.shape)).reshape(self.shape)
+            elements = list(rows[region].reshape(-1))
         # most text needs no conversion, and one check of all elements is much faster than a call for each
         if self._convert is to_text and set(map(type, elements)) == {str}:
             with suppress(UnicodeEncodeError):  # of a surrogate, whose position is reported below
@@ -114,16 +123,6 @@ class ElementSource:
             inside = np.unravel_index(position, shape) if shape else ()
             raise _at(error, [part.start + int(n) for part, n in zip(region, inside, strict=True)]) from error.__cause__
         return block.reshape(shape)
-
-    def _elements(self, region: Region) -> Sequence[Any]:
-        if not region or getattr(self.data, "shape", None) == ():
-            return [self.data[()] if hasattr(self.data, "shape") else self.data]
-        if hasattr(self.data, "shape") and len(region) > 1:
-            return np.asarray(unmasked(self.data[region]), dtype=object).reshape(-1).tolist()
-        if len(region) == 1:
-            return list(self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]])
-        rows = np.fromiter(_leaves(self.data, self.shape), object, math.prod(self.shape)).reshape(self.shape)
-        return list(rows[region].reshape(-1))
 
 
 class EncodedSource(ElementSource):
