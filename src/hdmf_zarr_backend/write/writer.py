@@ -21,7 +21,7 @@ from hdmf_zarr_backend.encoding.nczarr import set_dimensions
 from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
+from hdmf_zarr_backend.model.nodes import Group, StoredArray, absolute, join
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import reporting
 from hdmf_zarr_backend.store.base import Store
@@ -207,7 +207,7 @@ class PlanWriter:
         is_parallel = self._options.executor not in (None, "auto")
         with source_caches(self._budget):
             for path, planned in self._plan.arrays.items():
-                source = planned.source
+                stored, source = planned.node.stored, planned.source
                 if source is None:
                     continue
                 if (
@@ -215,27 +215,22 @@ class PlanWriter:
                     is_parallel
                     and not isinstance(source, (ElementSource, RowSource))
                     and planned_bytes(planned) > _LARGE_BYTES
-                    and self._change.is_created(join(path, planned.node.stored.first_chunk))
+                    and self._change.is_created(join(path, stored.first_chunk))
                 ):
-                    later.append((path, planned.node.stored, source))
-                elif is_read_at_open(planned.node):
-                    self._inlined(path, planned.node, source)
+                    later.append((path, stored, source))
+                elif is_read_at_open(planned.node):  # one chunk, whose bytes the consolidated document may have too
+                    key, index = join(path, stored.first_chunk), (0,) * len(stored.shape)
+                    with at(self._location, path):
+                        data, size = tasks.encode_chunk(stored, chunk_codec(stored), source, index)
+                    self._change.put(key, data)
+                    if is_inlined(planned.node, data):
+                        self.inlined[key] = data
+                    self._progress.advance(absolute(path), size)
                 else:
-                    for task in self._cut(path, planned.node.stored, source):
+                    for task in self._cut(path, stored, source):
                         self._progress.advance(absolute(path), task.run())
             if later:
                 self._run(later)
-
-    def _inlined(self, path: str, node: Dataset[Attributes], source: ArraySource) -> None:
-        """Write an array of one chunk, and keep its bytes for the consolidated document."""
-        stored = node.stored
-        key = join(path, stored.first_chunk)
-        with at(self._location, path):
-            data, size = tasks.encode_chunk(stored, chunk_codec(stored), source, (0,) * len(stored.shape))
-        self._change.put(key, data)
-        if is_inlined(node, data):
-            self.inlined[key] = data
-        self._progress.advance(absolute(path), size)
 
     def _run(self, arrays: list[tuple[str, StoredArray, ArraySource]]) -> None:
         """Write arrays by the executor; those whose values are in this process's memory are not sent to another."""
