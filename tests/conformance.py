@@ -197,7 +197,7 @@ def _check_chunks(values: dict[str, bytes], nodes: dict[str, Any], report: Repor
                 report.undecoded.setdefault(f"/{path}", error.problem)
 
 
-def zarr3_array(values: dict[str, bytes], path: str) -> Dataset[Any] | None:
+def zarr3_array(values: dict[str, bytes], path: str) -> Dataset | None:
     """Return the same array in format 3, in a file of both formats."""
     text = values.get(join(path, zarr3.DOCUMENT))
     try:

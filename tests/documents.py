@@ -23,9 +23,9 @@ def document(place: Place, key: str) -> Any:
         return _there(place, key)
     node, _, name = key.rpartition("/")
     if name == zarr2.CONSOLIDATED:
-        result = registry.parse_consolidated({zarr3.DOCUMENT: root})
-        assert result is not None
-        return {"metadata": zarr2.encode_documents(result[0])}
+        hierarchy = zarr3.parse_consolidated(root)
+        assert hierarchy is not None
+        return {"metadata": zarr2.encode_documents(hierarchy)}
     stored = _there(place, _key(node, zarr3.DOCUMENT))
     empty = {"zarr_format": 3, "node_type": "group"}
     found_node = registry.parse_documents({zarr3.DOCUMENT: empty, f"x/{zarr3.DOCUMENT}": stored}).get("x")

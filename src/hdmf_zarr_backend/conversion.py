@@ -695,7 +695,7 @@ def _options_by_pattern(settings: Settings | None) -> list[tuple[str, Mapping[st
 
 
 def layouts_of(
-    settings: Settings, arrays: Mapping[str, Dataset[Any]], hierarchy: Hierarchy, location: str
+    settings: Settings, arrays: Mapping[str, Dataset], hierarchy: Hierarchy, location: str
 ) -> dict[str, Layout]:
     """Return what settings choose for the arrays that their patterns match; refuse what matches or fits none."""
     if not settings:
@@ -731,7 +731,7 @@ def layouts_of(
     return layouts
 
 
-def _layout_of(chosen: ZarrDataIO, node: Dataset[Any]) -> Layout:
+def _layout_of(chosen: ZarrDataIO, node: Dataset) -> Layout:
     """Return what is chosen for an array, with chunks that are not longer than the array can be."""
     layout, axes = Layout(**{name: getattr(chosen, name) for name in _CHOICES}), describe(node).axes
     if layout.chooses_by_elements:

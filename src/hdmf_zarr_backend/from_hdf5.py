@@ -201,7 +201,7 @@ class Hdf5Planner:
         if is_joined(description, planned):
             self.joined.append(placed.path)
         ask_for_shards(planned, self.shards)
-        array: Dataset[Attributes] = planned.node
+        array: Dataset = planned.node
         maxshape = planned.notes.get("maxshape")
         means = None if maxshape is None else describe(array, planned.notes)
         if means is not None and (means.is_scalar or maxshape == list(means.axes)):  # that of the array

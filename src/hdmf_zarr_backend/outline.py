@@ -17,7 +17,7 @@ from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.registry import BOTH
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn, without_secrets
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, grid_of, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, absolute, grid_of, join
 from hdmf_zarr_backend.model.render import (
     UNICODE,
     Column,
@@ -99,7 +99,7 @@ class Outline:
     def _visible(self) -> Iterator[tuple[str, Node]]:
         return self.hierarchy.walk(without=None if self.specs else self.spec_path)
 
-    def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
+    def _array(self, path: str, node: Dataset) -> dict[str, Any]:
         stored = node.stored
         # what a dataset means, and for damaged or foreign arrays what is stored: an outline shows every file that
         # parses
@@ -143,7 +143,7 @@ class Outline:
         location = self._resolver.locate(self._resolver.main, reference.source)
         return {"path": absolute(reference.path)} | ({} if location == self.location else {"file": location})
 
-    def _links(self, path: str, node: Group[Attributes]) -> list[dict[str, Any]]:
+    def _links(self, path: str, node: Group) -> list[dict[str, Any]]:
         return [
             {"name": link.name, "target": self._reference(link.target), "source": link.target.source}
             for link in self._resolver.main.links(path, node)
@@ -247,7 +247,7 @@ def format_label(zarr_format: int | str) -> str:
     return "Zarr formats 2 and 3" if zarr_format == BOTH else f"Zarr format {zarr_format}"
 
 
-def key_encoding(node: Dataset[Attributes]) -> dict[str, str]:
+def key_encoding(node: Dataset) -> dict[str, str]:
     """Return the encoding of the chunk keys of an array as JSON."""
     return {"name": node.stored.chunk_keys.encoding, "separator": node.stored.chunk_keys.separator}
 

@@ -76,7 +76,7 @@ def run(script: str, rows: list[Any], folder: Path, *, digests: bool = True) -> 
     return json.loads(answer.stdout.splitlines()[-1])
 
 
-def arrays_of(path: Path) -> dict[str, Dataset[Any]]:
+def arrays_of(path: Path) -> dict[str, Dataset]:
     return {location: node for location, node in _hierarchy(path).walk() if isinstance(node, Dataset)}
 
 

@@ -634,7 +634,7 @@ class ChunkReader:
 
     def _row(self, position: int, index: Index) -> list[Any] | None:
         """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk."""
-        rows = self.codec.rows_in_blocks()
+        rows = self.codec.rows_in_blocks
         if rows is None or self._is_remote:
             return None
         count, size = self.array.chunks[0], rows.dtype.itemsize
@@ -768,5 +768,5 @@ def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[I
                 stored = zarr2.parse_array(document, {}, path).stored
                 yield stored.shape, stored.chunks, stored.data_type, stored.codecs
             else:
-                is_array = zarr3.check_document(document, path) == "array"
+                is_array = zarr3.check_document(document, path) is not None
                 yield zarr3.stated(document) if is_array else None

@@ -56,7 +56,7 @@ from hdmf_zarr_backend.model.element import (
     Text,
 )
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, StoredArray, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, StoredArray, absolute, join, relative, split
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.opening import open_store
@@ -162,7 +162,7 @@ class ArrayReader:
         self._checked: set[str] = set()
 
     def content(
-        self, path: str, node: Dataset[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
+        self, path: str, node: Dataset, attributes: Mapping[str, AttributeContent], *, is_spec: bool
     ) -> DatasetContent:
         """Return the content of the array at ``path``, in the terms of `model.content`."""
         stored = node.stored
@@ -311,7 +311,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             if isinstance(node, Group):
                 hidden |= self._add_members(node_path, node)
 
-    def _add_members(self, path: str, node: Group[Attributes]) -> set[str]:
+    def _add_members(self, path: str, node: Group) -> set[str]:
         """Add the links and named types of a group; return the paths of members that were links in HDF5."""
         for link in self._resolver.main.links(path, node):
             location = self._resolver.locate(self._resolver.main, link.target.source)

@@ -27,7 +27,7 @@ from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
 from hdmf_zarr_backend.encoding.parser import ParsedFile
 from hdmf_zarr_backend.encoding.zarr3 import has_records, row_bytes
 from hdmf_zarr_backend.errors import StoreError, at
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray, join
+from hdmf_zarr_backend.model.nodes import Dataset, StoredArray, join
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.transaction import Change, Writer
 
@@ -48,7 +48,7 @@ class DeferredReference:
 class _ChangedArray:
     """The changes of one array; the reader and the node have it as it is now."""
 
-    def __init__(self, reader: ChunkReader, node: Dataset[Attributes]) -> None:
+    def __init__(self, reader: ChunkReader, node: Dataset) -> None:
         self.reader = reader
         self.node = node
         self.path = reader.path
@@ -159,7 +159,7 @@ class Edits:
         self._metadata = metadata
         self.writer = writer
         self._change: Change | None = None
-        self._open: dict[str, tuple[ChunkReader, Dataset[Attributes]]] = {}
+        self._open: dict[str, tuple[ChunkReader, Dataset]] = {}
         self._arrays: dict[str, _ChangedArray] = {}
         self._bytes = 0
         self._is_lost = False  # chunks that were written early were undone, and are not in memory any more
@@ -185,7 +185,7 @@ class Edits:
         return self._change is not None and self._change.is_open
 
     @property
-    def changed(self) -> dict[str, Dataset[Attributes]]:
+    def changed(self) -> dict[str, Dataset]:
         """``{path: node}`` of the datasets that have changed, and wait to be written."""
         return {path: array.node for path, array in self._arrays.items()}
 
@@ -194,7 +194,7 @@ class Edits:
         """Paths of the datasets whose first axis has another length than in the file."""
         return {path for path, array in self._arrays.items() if array.length != array.reader.array.shape[:1]}
 
-    def end_of(self, path: str, node: Dataset[Attributes]) -> int | None:
+    def end_of(self, path: str, node: Dataset) -> int | None:
         """Return the last number of an index as it is now; None if what has changed is not in ascending order."""
         reader, own = self._open.get(path, (None, None))
         if reader is None or own is not node:
@@ -213,7 +213,7 @@ class Edits:
             last = int(numbers[-1])
         return last
 
-    def opened(self, reader: ChunkReader, node: Dataset[Attributes]) -> ChunkReader:
+    def opened(self, reader: ChunkReader, node: Dataset) -> ChunkReader:
         """Return the one reader of an array, which forgets what is rewritten."""
         if reader.path not in self._open or self._open[reader.path][0].array is not reader.array:
             self._open[reader.path] = reader, node

@@ -47,7 +47,7 @@ from hdmf_zarr_backend.encoding.registry import parse_array
 from hdmf_zarr_backend.encoding.reserved import data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, ValueRefusedError, at, printable
 from hdmf_zarr_backend.model.json_text import load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.zarr_python import open_zarr_array, store_of_zarr
@@ -116,7 +116,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         self,
         store: Store,
         path: str,
-        node: Dataset[Attributes],
+        node: Dataset,
         cache: ChunkCache,
         *,
         maxshape: tuple[int | None, ...] | None = None,
@@ -373,7 +373,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         """
         return LazyArray.view("to_xarray")(self, chunks, scaled=scaled)
 
-    def beside(self, path: str, node: Dataset[Attributes]) -> LazyArray:
+    def beside(self, path: str, node: Dataset) -> LazyArray:
         """Return the dataset ``node`` at ``path`` of the file, with changes that are not written yet."""
         return LazyArray(self.file_store, path, node, self._reader.cache)
 
@@ -502,7 +502,7 @@ class EditableArray(LazyArray):
     def __reduce__(self) -> Any:
         raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")
 
-    def beside(self, path: str, node: Dataset[Attributes]) -> LazyArray:
+    def beside(self, path: str, node: Dataset) -> LazyArray:
         """Return the dataset ``node`` at ``path`` of the file, with its changes."""
         return EditableArray(self._edits, self.file_store, path, node, self._reader.cache)
 
@@ -718,7 +718,7 @@ def stored_view(data: Any) -> Any:
     return (LazyArray if parts else UnlinkedArray)(store, path, node, ChunkCache())
 
 
-def _node(store: Store, path: str, number: int) -> Dataset[Attributes] | None:
+def _node(store: Store, path: str, number: int) -> Dataset | None:
     """Return the metadata of an array, None if this package cannot decode its chunks."""
     texts = store.get_many(join(path, name) for name in _DOCUMENTS[number][1])
     try:

@@ -39,7 +39,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.element import Reference, Target
 from hdmf_zarr_backend.model.nodes import (
-    Attributes,
     Dataset,
     Group,
     Hierarchy,
@@ -82,7 +81,7 @@ def _sorted(stored: StoredArray, keys: Iterable[str], path: str = "") -> tuple[s
     return indices, sorted(unknown)
 
 
-def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]:
+def stored_rows(store: Store, path: str, node: Dataset) -> list[int]:
     """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys."""
     if not node.stored.shape:
         return [0]
@@ -125,7 +124,7 @@ class DecodeTask:
 
     store: Store
     path: str
-    node: Dataset[Attributes]
+    node: Dataset
     indices: list[Index]
 
     @property
@@ -367,7 +366,7 @@ class _Checker:
         self._known: dict[tuple[Any, ...], _Problem | None] = {}
         self._specs = spec_location(resolver.main.hierarchy.root.attributes.get(SPECLOC))
 
-    def check_links(self, path: str, node: Group[Any]) -> None:
+    def check_links(self, path: str, node: Group) -> None:
         """Check the links of a group, each entry by itself."""
         # decoded one by one: one damaged entry must not hide the other links of the group
         entries = node.attributes.get(LINKS, [])
@@ -388,7 +387,7 @@ class _Checker:
             if problem is not None:
                 self._report.add(link_path, f"link-{problem[0]}", problem[1])
 
-    def check_indices(self, path: str, node: Group[Any]) -> None:
+    def check_indices(self, path: str, node: Group) -> None:
         """Check that the numbers in each index of a table are in ascending order, and inside of its column."""
         store = self._resolver.main.store
         # which are reported as damaged attributes or chunks
@@ -416,7 +415,7 @@ class _Checker:
             self._report.references += 1
             self._add_reference(path, self._problem_of_value(value, references.decode_attribute_reference))
 
-    def check_array(self, path: str, node: Dataset[Any]) -> None:
+    def check_array(self, path: str, node: Dataset) -> None:
         """Check the references in an array."""
         if self._specs is not None and path.startswith(f"{self._specs}/"):
             return

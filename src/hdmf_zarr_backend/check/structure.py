@@ -29,7 +29,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, ancestors, join, relative, split
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, ancestors, join, relative, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.journal import pending
@@ -37,7 +37,7 @@ from hdmf_zarr_backend.store.lock import writer_in
 from hdmf_zarr_backend.write.tasks import Index
 
 Documents = dict[str, Any]  # ``{key: document}``
-_Owner = tuple[str, Dataset[Attributes], Index]  # of a chunk
+_Owner = tuple[str, Dataset, Index]  # of a chunk
 
 _MAIN = (zarr2.GROUP, zarr2.ARRAY)
 _SEPARATOR = "dimension_separator"
@@ -336,8 +336,8 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
     """Return the keys of a document that its format does not define."""
     path, name = split(key)
     if name == zarr3.DOCUMENT:
-        kind = zarr3.check_document(document, path)  # refuses what is not an object
-        return set(document) - (zarr3.ARRAY_KEYS if kind == "array" else _GROUP_KEYS)
+        grid = zarr3.check_document(document, path)  # refuses what is not an object
+        return set(document) - (_GROUP_KEYS if grid is None else zarr3.ARRAY_KEYS)
     if name == zarr2.ARRAY:
         return zarr2.parse_array(document, {}, path).stored.extra.keys() - {_SEPARATOR}
     if name == zarr2.GROUP:

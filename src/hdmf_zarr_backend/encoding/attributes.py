@@ -424,7 +424,7 @@ def members_in(node: Node, attribute: str) -> list[str | bytes]:
     return list(np.atleast_1d(np.asarray(value, object)))
 
 
-def indices_in(group: Group[Attributes], path: str) -> dict[str, str]:
+def indices_in(group: Group, path: str) -> dict[str, str]:
     """Return the names of the indices in a table, by those of the columns, or other indices, to which they belong."""
     indices = {}
     for name, node in group.members.items():

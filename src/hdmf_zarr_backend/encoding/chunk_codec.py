@@ -518,6 +518,13 @@ class ChunkCodec:
         self._has_arrays = ids[:1] == ["vlen-array"]
         # JSON, MessagePack and pickles store the shape of a chunk.
         self._keeps_shape = self.is_object and not self._has_count
+        # Whether `decode` can write values straight into ``out``; whether chunks may be decoded block by block; and the
+        # filter that makes rows from packed records, if these are stored in blocks of Blosc.
+        self.decodes_in_place = not self.is_object and not self._filters and self.order == "C" and self._axes is None
+        is_blosc = isinstance(self._compressor, numcodecs.Blosc)
+        self.has_blocks = self.decodes_in_place and is_blosc
+        first = self._filters[0] if len(self._filters) == 1 else None
+        self.rows_in_blocks = first if isinstance(first, StructRows) and is_blosc else None
 
     def encode(self, chunk: Array) -> bytes:
         """Return the stored form of one complete chunk."""
@@ -542,21 +549,6 @@ class ChunkCodec:
             is_of_codec = not self.is_object or isinstance(error, (zlib.error, lzma.LZMAError))
             remedy = "Correct the options of the codecs, or use others." if is_of_codec else ""
             raise ValueRefusedError(f"the values cannot be stored ({error})", remedy=remedy) from error
-
-    @property
-    def decodes_in_place(self) -> bool:
-        """Whether `decode` can write values straight into ``out``."""
-        return not self.is_object and not self._filters and self.order == "C" and self._axes is None
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether chunks may be decoded block by block."""
-        return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
-
-    def rows_in_blocks(self) -> StructRows | None:
-        """Return the filter that makes rows from packed records, None unless they are stored in blocks of Blosc."""
-        first = self._filters[0] if len(self._filters) == 1 else None
-        return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
     def decode_blocks(
         self, frame: bytearray, out: npt.NDArray[np.uint8] | None, what: Callable[[], str]

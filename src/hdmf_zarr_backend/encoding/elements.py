@@ -38,7 +38,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
     Unknown,
 )
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Memo, StoredArray
+from hdmf_zarr_backend.model.nodes import Dataset, Memo, StoredArray
 
 Form: TypeAlias = Literal["plain", "objects", "rows"]
 
@@ -187,7 +187,7 @@ class Described:
         return () if self.is_marked and math.prod(shape) == 1 else shape
 
 
-def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
+def describe(node: Dataset, notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
     """Return the meaning of a stored array."""
     notes = notes_of(node.attributes) if notes is None else notes
     note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
@@ -203,7 +203,7 @@ def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, 
     return Described(stored, form, axes, itemsize, note, is_marked)
 
 
-def describe_any(node: Dataset[Attributes]) -> Described:
+def describe_any(node: Dataset) -> Described:
     """Return the result of `describe`; for an unknown type, an element of kind ``unknown``. For listings."""
     try:
         return describe(node)
@@ -211,7 +211,7 @@ def describe_any(node: Dataset[Attributes]) -> Described:
         return Described(Unknown(str(node.stored.data_type)), "plain", node.stored.shape, None, None, is_marked=False)
 
 
-def is_scalar(node: Dataset[Attributes]) -> bool:
+def is_scalar(node: Dataset) -> bool:
     """Tell whether an array is a scalar dataset of HDMF, without looking at its type."""
     notes = notes_of(node.attributes)
     zarr_dtype = node.attributes.get(DTYPE)
@@ -277,7 +277,7 @@ def _fits(noted: Element, stored: Element) -> bool:
 # ---- labels for listings ---------------------------------------------------------------------------------------------
 
 
-def type_label(node: Dataset[Attributes]) -> str:
+def type_label(node: Dataset) -> str:
     """Return the type of elements for listings: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``."""
     described = describe_any(node)
     content = notes_of(node.attributes).get("text")
@@ -356,7 +356,7 @@ def inlined_chunks(document: Any) -> dict[str, bytes]:
         raise MetadataError(problem, path="/", remedy="Run `zarrio consolidate`.") from error
 
 
-def is_read_at_open(node: Dataset[Attributes]) -> bool:
+def is_read_at_open(node: Dataset) -> bool:
     """Tell whether hdmf reads an array whenever the file is opened: scalars, ids of tables, a few texts (dates)."""
     stored = node.stored
     if not stored.size or stored.shards is not None or math.prod(stored.grid) != 1:
@@ -367,6 +367,6 @@ def is_read_at_open(node: Dataset[Attributes]) -> bool:
     return few_texts or node.attributes.get("neurodata_type", node.attributes.get("data_type")) == "ElementIdentifiers"
 
 
-def is_inlined(node: Dataset[Attributes], data: bytes) -> bool:
+def is_inlined(node: Dataset, data: bytes) -> bool:
     """Tell whether the consolidated document also has the only chunk of an array that is read at open."""
     return len(data) <= _INLINE_ARRAY_BYTES or node.attributes.get(DTYPE) == "scalar"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -55,43 +56,25 @@ def raw_of(text: Any) -> bytes:
     return str(text).encode("utf-8", "surrogateescape")
 
 
-def _enum_of(base: Element, members: tuple[tuple[str, int], ...]) -> Element:
-    """Return an enumeration; h5py reads one of FALSE and TRUE as bool, whatever its base."""
-    if not isinstance(base, Number):
-        raise TypeError(f"an enumeration of {base} has no counterpart")
-    if members != _BOOL_MEMBERS:
-        return Enum(base, members)
-    return Number("bool", base.size, base.byte_order, None if (base.kind, base.size) == ("int", 1) else base)
-
-
-def _row_of(row: Compound) -> Element:
-    """Return a compound; one of two equal floats ``r`` and ``i`` is h5py's form of complex numbers."""
-    if [name for name, _ in row.fields] != ["r", "i"]:
-        return row
-    part, other = (member for _, member in row.fields)
-    if part != other or not isinstance(part, Number) or part.kind != "float":
-        return row
-    is_packed = row.offsets is None and part.layout is None
-    return Number("complex", 2 * part.size, part.byte_order, None if is_packed else row)
-
-
-def _array_of(inner: Element, shape: tuple[int, ...]) -> ArrayOf:
-    """Return an array of elements; one of arrays is one array with more axes, as in NumPy."""
-    return ArrayOf(inner.base, (*shape, *inner.shape)) if isinstance(inner, ArrayOf) else ArrayOf(inner, shape)
-
-
-def _opaque_of(size: int, tag: str) -> Element:
-    """Return opaque bytes; h5py reads those with a tag of its own (`h5py.opaque_dtype`) as dates or numbers."""
-    opaque = Opaque(size, tag)
-    try:
-        value = code_element(tag.removeprefix(_NUMPY)) if tag.startswith(_NUMPY) else None
-    except ValueError:
-        value = None
-    if isinstance(value, Time):
-        return replace(value, tag=tag)
-    if isinstance(value, Number) and value.layout is None and value.size == size:
-        return replace(value, layout=opaque)
-    return opaque
+def _as_h5py(element: Element) -> Element:
+    """Return what h5py makes of a type: a bool, a complex number, a date, a number, or an array with more axes."""
+    match element:
+        case Enum(number, members) if members == _BOOL_MEMBERS:
+            is_usual = (number.kind, number.size) == ("int", 1)
+            return Number("bool", number.size, number.byte_order, None if is_usual else number)
+        case Compound((("r", Number("float") as part), ("i", other))) if part == other:
+            is_packed = element.offsets is None and part.layout is None
+            return Number("complex", 2 * part.size, part.byte_order, None if is_packed else element)
+        case ArrayOf(ArrayOf(base, inner), shape):
+            return ArrayOf(base, (*shape, *inner))
+        case Opaque(size, tag) if tag.startswith(_NUMPY):  # of `h5py.opaque_dtype`
+            with suppress(ValueError):
+                value = code_element(tag.removeprefix(_NUMPY))
+                if isinstance(value, Time):
+                    return replace(value, tag=tag)
+                if isinstance(value, Number) and value.size == size:
+                    return replace(value, layout=element)
+    return element
 
 
 def _parts_of(number: Number) -> Element | None:
@@ -184,7 +167,7 @@ def _noted(note: Any, depth: int) -> Element:
         return _NAMED.get(note) or code_element(note)
     for key, read in _READERS.items():
         if key in note:
-            return read(note, depth + 1)
+            return _as_h5py(read(note, depth + 1))
     raise KeyError("it has none of the keys of a type")
 
 
@@ -216,26 +199,30 @@ def _noted_number(note: dict[str, Any], _: int) -> Element:
     return Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout)
 
 
+def _noted_enum(note: dict[str, Any], depth: int) -> Element:
+    base, members = _noted(note["base"], depth), tuple((str(name), int(number)) for name, number in note["enum"])
+    if not isinstance(base, Number):
+        raise TypeError(f"an enumeration of {base} has no counterpart")
+    return Enum(base, members)
+
+
 def _complex_of(part: Number) -> Number:
+    """Return the complex number of HDF5 2.0 with two such parts."""
     return Number("complex", 2 * part.size, part.byte_order, part)
 
 
 _READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
     "text": _noted_text,
     "number": _noted_number,  # before "fields", which such a number has too
-    "fields": lambda note, depth: _row_of(
-        Compound(
-            tuple((str(name), _noted(inner, depth)) for name, inner in note["fields"]),
-            *((tuple(map(int, note["offsets"])), _size(note["size"])) if "offsets" in note else ()),
-        )
+    "fields": lambda note, depth: Compound(
+        tuple((str(name), _noted(inner, depth)) for name, inner in note["fields"]),
+        *((tuple(map(int, note["offsets"])), _size(note["size"])) if "offsets" in note else ()),
     ),
-    "enum": lambda note, depth: _enum_of(
-        _noted(note["base"], depth), tuple((str(name), int(number)) for name, number in note["enum"])
-    ),
+    "enum": _noted_enum,
     "bitfield": lambda note, depth: replace(_noted_part(note["bitfield"], depth), kind="bitfield"),
-    "opaque": lambda note, _: _opaque_of(_size(note["opaque"]), str(note.get("tag", ""))),
+    "opaque": lambda note, _: Opaque(_size(note["opaque"]), str(note.get("tag", ""))),
     "complex": lambda note, depth: _complex_of(_noted_part(note["complex"], depth)),
-    "array": lambda note, depth: _array_of(_noted(note["array"], depth), tuple(map(_size, note["shape"]))),
+    "array": lambda note, depth: ArrayOf(_noted(note["array"], depth), tuple(map(_size, note["shape"]))),
     "sequence": lambda note, depth: Sequence(_noted(note["sequence"], depth)),
 }
 
@@ -256,7 +243,7 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
         # A tag of h5py on more bytes than its type has: HDF5 would write beyond the array.
         if tid.get_class() != h5t.COMPOUND and tid.dtype.itemsize != tid.get_size() and tid.get_class() == h5t.OPAQUE:
             raise TypeError("its tag names a type of another size")
-        return _readers()[tid.get_class()](tid, depth + 1)
+        return _as_h5py(_readers()[tid.get_class()](tid, depth + 1))
     except ValueRefusedError:  # of a part; it is a TypeError too
         raise
     except (TypeError, KeyError) as error:
@@ -275,14 +262,14 @@ def _readers() -> dict[int, Callable[[Any, int], Element]]:
         h5t.FLOAT: lambda t, _: _number_of(t),
         h5t.STRING: lambda t, _: _text_type(t),
         h5t.BITFIELD: lambda t, _: Number("bitfield", t.get_size(), _order_of(t)),
-        h5t.OPAQUE: lambda t, _: _opaque_of(t.get_size(), text_of(t.get_tag())),
+        h5t.OPAQUE: lambda t, _: Opaque(t.get_size(), text_of(t.get_tag())),
         h5t.COMPOUND: _compound_type,
         h5t.REFERENCE: lambda t, _: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
-        h5t.ENUM: lambda t, _: _enum_of(
-            from_hdf5(t.get_super()),
+        h5t.ENUM: lambda t, _: Enum(
+            _number_of(t.get_super()),
             tuple((text_of(t.get_member_name(i)), int(t.get_member_value(i))) for i in range(t.get_nmembers())),
         ),
-        h5t.ARRAY: lambda t, depth: _array_of(from_hdf5(t.get_super(), depth), tuple(t.get_array_dims())),
+        h5t.ARRAY: lambda t, depth: ArrayOf(from_hdf5(t.get_super(), depth), tuple(t.get_array_dims())),
         h5t.VLEN: lambda t, depth: Sequence(from_hdf5(t.get_super(), depth)),
         getattr(h5t, "COMPLEX", -1): lambda t, _: _complex_of(_number_of(t.get_super())),  # of HDF5 2.0
     }
@@ -334,7 +321,7 @@ def _compound_type(tid: Any, depth: int) -> Element:
     fields = tuple((text_of(tid.get_member_name(i)), from_hdf5(types[i], depth)) for i in members)
     offsets = tuple(tid.get_member_offset(i) for i in members)
     is_packed = [*offsets, tid.get_size()] == _packed(types)
-    return _row_of(Compound(fields) if is_packed else Compound(fields, offsets, tid.get_size()))
+    return Compound(fields) if is_packed else Compound(fields, offsets, tid.get_size())
 
 
 def _packed(types: list[Any]) -> list[int]:

@@ -189,9 +189,10 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
     """Convert values as h5py or Zarr return them to the form described in `model.content`."""
     match element:
         case Text():  # unwritten elements are empty
-            return _each(values, lambda item: text_of(item) if isinstance(item, (bytes, str)) else "")
+            texts = [text_of(item) if isinstance(item, (bytes, str)) else "" for item in values.flat]
+            return object_array(texts, values.shape)
         case Reference():
-            return _each(values, resolve)
+            return object_array([resolve(item) for item in values.flat], values.shape)
         case Opaque(size):
             # text for a tag such as NUMPY:|S3, of which NumPy drops the NULs at the end
             raw = (item.tobytes() if isinstance(item, np.void) else item for item in values.flat)
@@ -215,7 +216,3 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
                 table[name] = column
             return table
     return values
-
-
-def _each(values: Array, convert: Convert) -> Array:
-    return object_array([convert(item) for item in values.flat], values.shape)

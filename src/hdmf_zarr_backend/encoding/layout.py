@@ -25,7 +25,7 @@ from hdmf_zarr_backend.encoding.elements import row_word
 from hdmf_zarr_backend.encoding.reserved import DTYPE
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import Compound, Element, Reference, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Shape, StoredArray
+from hdmf_zarr_backend.model.nodes import Dataset, Shape, StoredArray
 
 
 class NoMatchError(UsageError):
@@ -206,7 +206,7 @@ class Layout:
 
 def new_dataset(
     element: Element | np.dtype[Any], shape: tuple[int, ...], layout: Layout, *, as_bytes: bool = False
-) -> tuple[Dataset[Attributes], Notes]:
+) -> tuple[Dataset, Notes]:
     """Return a new dataset and the entries of its note."""
     if isinstance(element, np.dtype):
         # ``zarr_dtype`` has the fields, so the note marks it as a scalar.
@@ -228,13 +228,13 @@ def new_dataset(
     return _objects(codec, zarr_dtype, shape, layout), notes
 
 
-def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
+def as_scalar(dataset: Dataset, notes: Notes) -> None:
     """Mark a new dataset of one compound or opaque element as a scalar, which is not compressed."""
     notes["scalar"] = True
     dataset.stored.compressor = None
 
 
-def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
+def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset, Notes]:
     """Return a dataset of compounds with text or references: lists of JSON, whose fields are the last axis."""
     # hdmf-zarr 0.13 reads rows in this form, makes data frames of them and exports them to HDF5; its own is a pickle.
     fields = len(element.fields)
@@ -260,13 +260,13 @@ def _given_chunks(layout: Layout, lengths: Shape) -> tuple[int, ...] | None:
     return layout.chunks
 
 
-def _objects(codec: dict[str, Any], zarr_dtype: Any, shape: tuple[int, ...], layout: Layout) -> Dataset[Attributes]:
+def _objects(codec: dict[str, Any], zarr_dtype: Any, shape: tuple[int, ...], layout: Layout) -> Dataset:
     dataset = _dataset(_OBJECTS, zarr_dtype, shape, layout, OBJECT_BYTES)
     dataset.stored.filters = [dict(codec), *(dataset.stored.filters or [])]
     return dataset
 
 
-def _dataset(data_type: Any, zarr_dtype: Any, shape: Shape, layout: Layout, itemsize: int) -> Dataset[Attributes]:
+def _dataset(data_type: Any, zarr_dtype: Any, shape: Shape, layout: Layout, itemsize: int) -> Dataset:
     lengths = shape or (1,)
     chunks = _given_chunks(layout, lengths)
     # xarray reads a fill value of 0 as "missing" and makes NaN of every 0, so there is none unless the user gives one.

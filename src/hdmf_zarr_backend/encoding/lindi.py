@@ -18,7 +18,7 @@ from hdmf_zarr_backend.encoding.zarr3 import decode_values
 from hdmf_zarr_backend.errors import MetadataError, at
 from hdmf_zarr_backend.model.json_text import each
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, absolute, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, StoredArray, absolute, join
 
 # LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node.
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"
@@ -61,7 +61,7 @@ def _number(value: Any) -> Any:
     return _SPELLED.get(value, value) if type(value) is str else value
 
 
-def _add_links(path: str, group: Group[Attributes]) -> None:
+def _add_links(path: str, group: Group) -> None:
     """Replace the members that represent links by links."""
     links = []
     for name in sorted(group.members):
@@ -79,7 +79,7 @@ def _add_links(path: str, group: Group[Attributes]) -> None:
         group.attributes[LINKS] = [*(known if isinstance(known, list) else []), *links]
 
 
-def _translate_array(node: Dataset[Attributes]) -> None:
+def _translate_array(node: Dataset) -> None:
     stored = node.stored
     attributes = node.attributes
     is_scalar = attributes.pop(_SCALAR, None) is True and stored.size == 1

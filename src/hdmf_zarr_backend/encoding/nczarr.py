@@ -92,7 +92,7 @@ def _labels_of(names: Any) -> tuple[str | None, ...] | None:
 
 
 def set_dimensions(
-    node: Dataset[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+    node: Dataset, labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
 ) -> None:
     """Name the axes of an array, and set its notes; ``taken`` are the names in its group, with their lengths."""
     node.attributes[DIMENSIONS] = encode_dimensions(labels, node.stored.shape, taken, notes)
@@ -134,7 +134,7 @@ def overlay(hierarchy: Hierarchy) -> set[str]:
     return _change(hierarchy, wanted)
 
 
-def _about(group: str, node: Dataset[Attributes], dimensions: dict[str, Any], taken: dict[str, int]) -> dict[str, Any]:
+def _about(group: str, node: Dataset, dimensions: dict[str, Any], taken: dict[str, int]) -> dict[str, Any]:
     """Return what netcdf-c needs to know of an array; its axes are added to those that its group has."""
     stored = node.stored
     # netcdf-c reports a "filter error" for a compressed scalar.
@@ -189,7 +189,7 @@ def _needed_type(value: Any) -> str | None:
     return "<f8" if kinds == {int, float} else None
 
 
-def is_listed(node: Dataset[Attributes]) -> bool:
+def is_listed(node: Dataset) -> bool:
     """Tell whether netcdf-c can read an array: plain numbers in C order, without filters, with supported codecs."""
     stored = node.stored
     compressor = stored.compressor or {}

@@ -14,30 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding import lindi, registry, reserved, zarr2, zarr3
+from hdmf_zarr_backend.encoding.elements import inlined_chunks
 from hdmf_zarr_backend.encoding.references import CELLS, LinkedFile, ZarrReference, find_link
 from hdmf_zarr_backend.encoding.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, as_dict, notes_of
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    DamagedFileError,
-    DamagedMetadataWarning,
-    FormatsDifferWarning,
-    IncompleteStoreError,
-    IsHdf5Error,
-    LimitError,
-    LinkRefusedError,
-    MetadataError,
-    NotZarrError,
-    ReferenceTargetError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    StoreRefusedError,
-    StoreUnreachableError,
-    ZarrBackendError,
-    at,
-    warn,
-)
+from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.model import links
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import (
@@ -179,7 +161,7 @@ def parse(
         texts, state = (first, None) if is_chosen else current(store, first)
         difference = difference_of(state)
         if difference is not None:
-            warn(f"{store.location}: {'; '.join(difference)}", FormatsDifferWarning)
+            warn(f"{store.location}: {'; '.join(difference)}", errors.FormatsDifferWarning)
         if not use_consolidated:
             check_outside(store)
             parsed = ParsedFile(_parse_listing(store, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
@@ -242,7 +224,7 @@ def only_in_format_3(store: Store, hierarchy: Hierarchy, state: registry.State |
     texts = store.get_many(registry.FIRST_KEYS) if state == "2 is newer" else {}
     nodes: dict[str, Any] = {}
     if zarr2.CONSOLIDATED not in texts:
-        with suppress(MetadataError):
+        with suppress(errors.MetadataError):
             document = as_dict(_document(texts.get(zarr3.DOCUMENT, b"{}"), zarr3.DOCUMENT))
             nodes = as_dict(as_dict(document.get(zarr3.CONSOLIDATED)).get("metadata"))
     return sorted(nodes.keys() - hierarchy.flat().keys())
@@ -258,7 +240,7 @@ def check_not_lost(store: Store, hierarchy: Hierarchy | None, state: registry.St
         problem = f"this would drop what only Zarr format 3 has: {few(list(map(absolute, lost)))}"
         remedy = "Restore it from a copy. If it was removed on purpose, run `zarrio consolidate --forget`."
     if problem:
-        raise ConflictError(problem, store=store.location, remedy=remedy)
+        raise errors.ConflictError(problem, store=store.location, remedy=remedy)
 
 
 def _left_out(damaged: Damaged, location: str) -> Damaged:
@@ -288,9 +270,9 @@ def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
                 return
             hierarchy.add(location, group)
         hierarchy.root.attributes = {**attributes, SPECLOC: location}
-    except (MetadataError, StoreRefusedError) as error:
+    except (errors.MetadataError, errors.StoreRefusedError) as error:
         error.locate(store)
-        warn(f"{error} The file is read without its cached namespaces.", DamagedMetadataWarning)
+        warn(f"{error} The file is read without its cached namespaces.", errors.DamagedMetadataWarning)
 
 
 def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
@@ -306,7 +288,7 @@ def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
     most = store.read_rules.limits.max_object_bytes
     for key, chunk in store.get_many(nodes).items():  # LINDI has these chunks in the file of references itself
         stored = nodes[key].stored
-        with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
+        with suppress(errors.DamagedFileError, errors.LimitError):  # reading the array raises the error again
             codec = reading_codec(stored, store.read_rules)
             first = codec.decode(chunk, stored.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
@@ -323,7 +305,7 @@ def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool)
     if not use_consolidated and hint == 2:
         return {} if store.get(zarr2.GROUP) is not None else existing_documents(store, names)
     documents: dict[str, bytes] = {}
-    with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
+    with suppress(errors.StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
         documents = store.get_many([first])
     others = [name for name in names if name != first]
     return documents if documents or not others else existing_documents(store, others)
@@ -333,10 +315,10 @@ def existing_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
     """Return the documents that exist; a bucket without list permission refuses those that do not."""
     try:
         return store.get_many(names)
-    except StoreRefusedError as error:
+    except errors.StoreRefusedError as error:
         documents: dict[str, bytes] = {}
         for name in names:
-            with suppress(StoreRefusedError):
+            with suppress(errors.StoreRefusedError):
                 documents |= store.get_many([name])
         if not documents:
             # a URL may be presigned for one HDF5 file: the server refuses keys below it
@@ -348,29 +330,34 @@ def existing_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
 def _parse_consolidated(
     store: Store, texts: dict[str, bytes], damaged: Damaged | None, *, use_inlined: bool
 ) -> ParsedFile | None:
-    key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
+    kind, key = (zarr3, zarr3.DOCUMENT) if zarr3.DOCUMENT in texts else (zarr2, zarr2.CONSOLIDATED)
     if key not in texts:
         return None
+    hierarchy: Hierarchy | None = None
+    inlined: dict[str, bytes] = {}
     own: Damaged | None = None if damaged is None else {}  # errors of a document that is not used do not count
     try:
         document = load(texts[key], key=key)
         check_document(document, store.read_rules)
-        result = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=own)
+        if document is not None:
+            hierarchy = kind.parse_consolidated(document, damaged=own)
+        if hierarchy is not None and use_inlined:
+            inlined = inlined_chunks(document if kind is zarr2 else document[zarr3.CONSOLIDATED])
         if own:  # nodes may be damaged in the consolidated document only: then their own documents are read
-            names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
+            names = [zarr3.DOCUMENT] if kind is zarr3 else sorted(zarr2.DOCUMENT_NAMES)
             alone: Damaged = {}
             keys = [join(path, name) for path in own if path for name in names]
             documents = _parse_texts(store.get_many(keys), alone)
-            (zarr3 if key == zarr3.DOCUMENT else zarr2).parse_documents(documents, damaged=alone)
+            kind.parse_documents(documents, damaged=alone)
             if not own.keys() <= alone.keys():
                 raise next(iter(own.values()))
-    except MetadataError as error:
+    except errors.MetadataError as error:
         error.locate(store)
-        warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning)
+        warn(f"{error} The documents of the nodes are read instead.", errors.DamagedMetadataWarning)
         return None
     if damaged is not None:
         damaged.update(own or {})
-    return None if result is None else ParsedFile(result[0], consolidated=True, inlined=result[1])
+    return None if hierarchy is None else ParsedFile(hierarchy, consolidated=True, inlined=inlined)
 
 
 def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[str, Any]:
@@ -379,7 +366,7 @@ def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[st
     for key, text in texts.items():
         try:
             documents[key] = _document(text, key)
-        except MetadataError as error:
+        except errors.MetadataError as error:
             path, name = split(key)
             if damaged is None or name == zarr2.GROUP or join(path, zarr2.GROUP) in texts:
                 raise
@@ -393,7 +380,7 @@ def _listed(
     """Return the nodes by their own documents; None if the file was changed, or hidden by its writer until now."""
     try:
         hierarchy = _parse_listing(store, document, damaged)
-    except ZarrBackendError:
+    except errors.ZarrBackendError:
         if is_same():
             raise
         return None
@@ -407,12 +394,12 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
     if not store.abilities.listing:
         _check_finished(store, document)
         problem = "there is no consolidated document, and this server cannot list what it has"
-        raise StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
+        raise errors.StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
     documents = read_documents(store, zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT})
     _check_finished(documents, document)
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
-        raise NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
+        raise errors.NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
     if store.read_rules.is_copied:
         check_described(store, hierarchy, documents)
     return hierarchy
@@ -433,7 +420,7 @@ def check_described(store: Store, hierarchy: Hierarchy, documents: Collection[st
         more = f" ({len(lost):,} such folders, which `zarrio verify` lists)" if len(lost) > 1 else ""
         remedy = f"{COPY_AGAIN} To go on without what is lost, call consolidate first."
         cli = remedy.replace("call consolidate", "run `zarrio consolidate`")
-        raise MetadataError(problem + more, path=min(lost), remedy=remedy, remedy_cli=cli)
+        raise errors.MetadataError(problem + more, path=min(lost), remedy=remedy, remedy_cli=cli)
 
 
 def undescribed(store: Store, hierarchy: Hierarchy, documents: Collection[str]) -> dict[str, list[str]]:
@@ -491,7 +478,7 @@ def _check_finished(texts: Store | Mapping[str, bytes], document: bytes | None) 
         cli = "Wait a moment; if its writer has stopped, run `zarrio repair`."
         remedy = f"{cli[:-1]}, or open it with mode 'r+'."
     problem = f"the file is being written, or its writer died: {writer_in(writing)}"
-    raise IncompleteStoreError(problem, remedy=remedy, remedy_cli=cli)
+    raise errors.IncompleteStoreError(problem, remedy=remedy, remedy_cli=cli)
 
 
 def _document(text: bytes, key: str) -> Any:
@@ -519,10 +506,10 @@ def check_outside(store: Store, *, is_new: bool = False) -> None:
             return
     if is_new:
         problem = f"this path is inside the Zarr file {around.location!r}"
-        raise StoreExistsError(problem, store=store.location, remedy="Choose a path outside of that file.")
+        raise errors.StoreExistsError(problem, store=store.location, remedy="Choose a path outside of that file.")
     part = "a single Zarr array" if store.get(zarr2.ARRAY) is not None else "a part"
     problem = f"this is {part} of the Zarr file {around.location!r}, and not a file"
-    raise NotZarrError(problem, store=store.location, remedy=f"Give the path of the file: {around.location!r}.")
+    raise errors.NotZarrError(problem, store=store.location, remedy=f"Give the path of the file: {around.location!r}.")
 
 
 def _folders_above(store: Store) -> Iterator[Store]:
@@ -552,7 +539,7 @@ def _is_root(store: Store) -> bool:
     """Tell whether this is the root of an HDMF file: it has namespaces, or a version of NWB or of the format."""
     try:
         attributes = _attributes_of(store)
-    except StoreError:  # it cannot be read
+    except errors.StoreError:  # it cannot be read
         return False
     return SPECLOC in attributes or "nwb_version" in attributes or "version" in notes_of(attributes)
 
@@ -567,7 +554,7 @@ def _loaded(text: bytes | None) -> dict[str, Any]:
     """Return a document, empty if there is none or if it is damaged."""
     try:
         return {} if text is None else as_dict(load(text, key=zarr2.ATTRIBUTES))
-    except ZarrBackendError:
+    except errors.ZarrBackendError:
         return {}
 
 
@@ -591,9 +578,9 @@ def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping
         if not is_hdmf_zarr(store):
             return False
         parsed = parse(store, use_inlined=False)
-    except (StoreRefusedError, StoreUnreachableError):
+    except (errors.StoreRefusedError, errors.StoreUnreachableError):
         raise
-    except (StoreError, DamagedFileError):
+    except (errors.StoreError, errors.DamagedFileError):
         return False
     if zarr_format == registry.BOTH:
         return parsed.state == "alike"
@@ -603,7 +590,7 @@ def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping
 # ---- no file there --------------------------------------------------------------------------------------------------
 
 
-def _hdf5_instead(store: Store) -> IsHdf5Error | None:
+def _hdf5_instead(store: Store) -> errors.IsHdf5Error | None:
     """Return the error for an HDF5 file that is not the target of a link, None for anything else."""
     if store.read_rules.is_linked or not is_of_hdf5(store):  # the target of a link is not opened for a message
         return None
@@ -611,19 +598,19 @@ def _hdf5_instead(store: Store) -> IsHdf5Error | None:
     remedy = f"Open it with read_nwb, HDF5IO or NWBHDF5IO. {cli}"
     if links.is_url(store.location):
         remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
-    return IsHdf5Error("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
+    return errors.IsHdf5Error("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
 
 
-def nothing_to_read(store: Store) -> ZarrBackendError:
+def nothing_to_read(store: Store) -> errors.ZarrBackendError:
     """Return the error for a store without the documents of a file."""
     if (error := _hdf5_instead(store)) is not None:
         return error
     if not store.exists():
         local = store.folder or store.zip_file
-        absent = StoreNotFoundError("the file does not exist", remedy="Check the path.")
+        absent = errors.StoreNotFoundError("the file does not exist", remedy="Check the path.")
         return absent if local is None else not_found(local, store.location)
     if store.get(zarr2.ARRAY) is not None:
-        return NotZarrError("this is a single Zarr array", remedy=PATH_OF_FILE)
+        return errors.NotZarrError("this is a single Zarr array", remedy=PATH_OF_FILE)
     # the target of a link is not looked at for a message
     nodes: list[str] = []
     if store.folder is not None and not store.read_rules.is_linked:
@@ -634,17 +621,19 @@ def nothing_to_read(store: Store) -> ZarrBackendError:
     files = [name for name in nodes if name.endswith(links.ZARR_SUFFIXES)]
     if files:
         remedy = f"Give the path of one file, such as {files[0]!r}."
-        return NotZarrError("this is a folder of Zarr files", remedy=remedy)
+        return errors.NotZarrError("this is a folder of Zarr files", remedy=remedy)
     if nodes:
         problem = f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata"
-        return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
+        return errors.MetadataError(
+            problem, path="/", remedy="Restore the document of the root from a copy of the file."
+        )
     remedy = "Pass a Zarr file. If it should be HDF5, it may be damaged or incomplete."
     if store.abilities.is_remote:
         remedy = f"{remedy} Folders at a URL are not searched: give the URL of each file."
-    return NotZarrError("this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json", remedy=remedy)
+    return errors.NotZarrError("this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json", remedy=remedy)
 
 
-def not_found(target: str, location: str) -> StoreNotFoundError:
+def not_found(target: str, location: str) -> errors.StoreNotFoundError:
     """Return the error for a local file that does not exist; it names what is there or was left."""
     from difflib import get_close_matches  # imported here: for this message only
 
@@ -672,7 +661,7 @@ def not_found(target: str, location: str) -> StoreNotFoundError:
     with suppress(OSError):  # the folder cannot be listed
         if any(map(os.path.isdir, conversions(target))):
             remedy = f"A conversion to it was interrupted: {resume}"
-    return StoreNotFoundError(problem, store=location, remedy=remedy)
+    return errors.StoreNotFoundError(problem, store=location, remedy=remedy)
 
 
 def unfinished_write(target: str) -> str | None:
@@ -703,10 +692,12 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
     if refused is not None:
         problem, remedies = refused
         problem = f"the link to {target!r} is refused: {problem}"
-        raise LinkRefusedError(problem, store=origin, **remedies or {"remedy": "Download the file, and open it there."})
+        raise errors.LinkRefusedError(
+            problem, store=origin, **remedies or {"remedy": "Download the file, and open it there."}
+        )
 
 
-class CircularLinkError(ReferenceTargetError):
+class CircularLinkError(errors.ReferenceTargetError):
     """Links form a circle."""
 
 
@@ -720,29 +711,25 @@ class Resolver:
 
     def find(self, file: LinkedFile, source: str, path: str) -> tuple[LinkedFile, str, Node]:
         """Return file, path and node that a link or reference in ``file`` leads to."""
-        target, _, path, node = self._follow(self.file, file, source, path)
+        target, _, path, node = self._follow(file, source, path)
         assert target is not None and node is not None
         return target, path, node
 
     def find_inside(self, source: str, path: str) -> tuple[str, str, Node | None]:
         """Return source, path and node that a reference of the main file leads to; no node if it leads out of it."""
-
-        def enter(file: LinkedFile, source: str) -> LinkedFile | None:
-            return file if self.locate(file, source) == file.location else None
-
-        _, source, path, node = self._follow(enter, self.main, source, path)
+        _, source, path, node = self._follow(self.main, source, path, inside=True)
         return source, path, node
 
     def _follow(
-        self, enter: Callable[[LinkedFile, str], LinkedFile | None], file: LinkedFile, source: str, path: str
+        self, file: LinkedFile, source: str, path: str, *, inside: bool = False
     ) -> tuple[LinkedFile | None, str, str, Node | None]:
-        """Follow links until a node, or until ``enter``, which opens the file that a source means, returns None."""
+        """Follow links until a node; with ``inside``, or until one leads out of the file, which then is None."""
         path = relative(path)
         seen: set[tuple[str, str]] = set()
         while True:
-            target = enter(file, source)
-            if target is None:
+            if inside and self.locate(file, source) != file.location:
                 return None, source, path, None
+            target = file if inside else self.file(file, source)
             if (target.location, path) in seen:
                 problem, remedy = "the links form a circle", "Remove one of them."
                 raise CircularLinkError(problem, store=target.location, path=path, remedy=remedy)
@@ -757,13 +744,13 @@ class Resolver:
 
     def file(self, origin: LinkedFile, source: str) -> LinkedFile:
         """Return the file that a source in the file ``origin`` means."""
-        refused: LinkRefusedError | None = None
+        refused: errors.LinkRefusedError | None = None
         for location in self._candidates(origin, source):
             if location in self.files:
                 return self.files[location]
             try:
                 check_link(location, origin.location, self._rules.external_links)
-            except LinkRefusedError as error:
+            except errors.LinkRefusedError as error:
                 refused = refused or error
                 continue
             if not may_exist(location):  # for a file on a server this is unknown: opening it decides
@@ -774,7 +761,7 @@ class Resolver:
                 store = open_neighbour(self.main.store, location)
                 # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
                 parsed = parse(store, hint=3 if self.main.hierarchy.zarr_format == 3 else None)
-            except StoreNotFoundError:
+            except errors.StoreNotFoundError:
                 continue  # only a server knows what it has
             self.files[location] = LinkedFile(parsed.store(store), parsed.hierarchy, location)
             return self.files[location]
@@ -783,7 +770,7 @@ class Resolver:
         exists = any(not links.is_url(each) and os.path.exists(each) for each in self._candidates(origin, source))
         problem = f"{source!r} is not a Zarr file" if exists else f"the file {source!r} does not exist"
         remedy = "Restore the target, or run `zarrio repair --drop-links` to remove a link that you do not expect."
-        raise ReferenceTargetError(problem, store=origin.location, remedy=remedy)
+        raise errors.ReferenceTargetError(problem, store=origin.location, remedy=remedy)
 
     def locate(self, origin: LinkedFile, source: str) -> str:
         """Return the location that a source means, without opening it; also that of a file that does not exist."""
@@ -801,9 +788,9 @@ class Resolver:
         return list(dict.fromkeys(links.resolve_source(source, folder) for folder in folders))
 
 
-def nothing_at(location: str, path: str) -> ReferenceTargetError:
+def nothing_at(location: str, path: str) -> errors.ReferenceTargetError:
     """Return the error for a path in a file that leads to no node."""
-    return ReferenceTargetError("there is no such group or dataset", store=location, path=path)
+    return errors.ReferenceTargetError("there is no such group or dataset", store=location, path=path)
 
 
 def _walk(file: LinkedFile, path: str) -> tuple[Node | None, ZarrReference | None, str]:

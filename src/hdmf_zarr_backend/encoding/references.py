@@ -375,7 +375,7 @@ class LinkedFile:
         """Whether it may be a file of hdmf-zarr 0.10, which named other files from the folder of the store."""
         return "version" not in notes_of(self.hierarchy.root.attributes)
 
-    def links(self, path: str, group: Group[Any]) -> list[Link]:
+    def links(self, path: str, group: Group) -> list[Link]:
         """Return the links of the group at ``path``; of several with one name, the first."""
         if LINKS not in group.attributes:
             return []

@@ -15,11 +15,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.data_types import STRUCTURED, as_structured, itemsize
-from hdmf_zarr_backend.encoding.elements import inlined_chunks
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3
 from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node, StoredArray
+from hdmf_zarr_backend.model.nodes import Damaged, Dataset, Hierarchy, Node, StoredArray
 from hdmf_zarr_backend.options import named_format
 
 BOTH: Literal["both"] = "both"  # the ``zarr_format`` of such a file, and the name of its note
@@ -58,18 +57,6 @@ def stale(zarr_format: int, *, consolidate: bool) -> list[str]:
     return [zarr2.CONSOLIDATED] if zarr_format == 2 and not consolidate else []
 
 
-def parse_consolidated(
-    documents: Mapping[str, Any], *, use_inlined: bool = True, damaged: Damaged | None = None
-) -> tuple[Hierarchy, dict[str, bytes]] | None:
-    """Return the content of consolidated documents, None without any."""
-    parsed, document = None, documents.get(zarr2.CONSOLIDATED)
-    if zarr3.DOCUMENT in documents:
-        parsed = zarr3.parse_consolidated(documents[zarr3.DOCUMENT], damaged=damaged)
-    elif document is not None:
-        parsed = zarr2.parse_consolidated(document, damaged=damaged), document
-    return None if parsed is None else (parsed[0], inlined_chunks(parsed[1]) if use_inlined else {})
-
-
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
     """Return the hierarchy for ``{key: document}`` of all nodes, of format 3 if there is a ``zarr.json``."""
     if zarr3.DOCUMENT in documents:
@@ -83,7 +70,7 @@ def texts_of(zarr_format: int, nodes: Iterable[tuple[str, Node]], *, strict: boo
     return {key: dump(each, strict=strict) for path, node in nodes for key, each in documents(path, node)}
 
 
-def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] | None:
+def parse_array(documents: Mapping[str, Any], path: str) -> Dataset | None:
     """Return the array for the documents of the node at ``path``, by their names; None for other nodes."""
     if zarr3.DOCUMENT in documents:
         node = zarr3.parse_node(documents[zarr3.DOCUMENT], path)
@@ -125,7 +112,7 @@ def sealed(text: bytes, consolidated: bytes | None = None) -> bytes:
     return _replaced(text, note[2], _digest(text))
 
 
-def use_structured(node: Dataset[Attributes]) -> None:
+def use_structured(node: Dataset) -> None:
     """Let the ``zarr.json`` of rows call them ``structured``, with a fill value in Base64; others stay as they are."""
     # zarr-python has that type since 3.1, and ``struct``, by which files of format 3 only call it, since 3.2. One data
     # type that it does not know makes a whole file unreadable to it.

@@ -138,14 +138,14 @@ def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> Hier
     return parse_documents(unwrap(document), damaged=damaged)
 
 
-def parse_group(document: Any, attributes: Attributes, path: str) -> Group[Attributes]:
+def parse_group(document: Any, attributes: Attributes, path: str) -> Group:
     """Return the group for a ``.zgroup`` document and its attributes."""
     _check_format(document, GROUP, path)
     extra = {key: value for key, value in document.items() if key != "zarr_format"}
     return Group(attributes=attributes, extra=extra)
 
 
-def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Attributes]:
+def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset:
     """Return the array for a ``.zarray`` document and its attributes."""
     _check_format(document, ARRAY, path)
     if not document.keys() >= _REQUIRED:

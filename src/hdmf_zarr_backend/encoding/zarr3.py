@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.encoding import codecs as codecs_of
 from hdmf_zarr_backend.encoding import data_types
@@ -85,18 +85,23 @@ _KEPT = (DTYPE_3, REFERENCE_FIELDS_3, DTYPE, SCALAR_3)
 _LARGEST_ELEMENT = 255  # that Blosc has; larger ones, and the output of filters, are treated as bytes
 _TRANSFORMERS = "storage_transformers"
 Stated: TypeAlias = tuple[Shape, Shape, Any, Any]
+# The shape of an array, that of one cell of its grid (a chunk or a shard), and the keys of cells.
+Grid: TypeAlias = tuple[Shape, Shape, ChunkKeys]
 # Returns the properties of an array that its document states, except for the shape.
 _properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
     "data_type", "fill_value", "compressor", "filters", "order", "chunk_keys", "chunks", "shards"
 )
 
 
-def check_document(document: Any, path: str) -> Literal["array", "group"]:
-    """Return the kind of node of a ``zarr.json``; its data type, codecs and fill value may be unknown."""
-    kind = _kind(document, path)
-    if kind == "array":
-        _grid(document, path)
-    return kind
+def check_document(document: Any, path: str) -> Grid | None:
+    """Return the grid that a document states, None if it is of a group; type, codecs and fill value are not checked."""
+    kind = document.get("node_type") if isinstance(document, dict) and document.get("zarr_format") == 3 else None
+    if kind not in ("array", "group"):
+        raise MetadataError(f"{DOCUMENT} is not a document of Zarr format 3", path=path)
+    attributes = document.get("attributes")
+    if attributes is not None and not isinstance(attributes, dict):
+        raise MetadataError("the attributes are not a JSON object", path=path)
+    return _grid(document, path) if kind == "array" else None
 
 
 def stated(document: dict[str, Any]) -> Stated:
@@ -111,18 +116,7 @@ def stated_as_read(stored: StoredArray) -> Stated | None:
     return stated(original.document) if original and original.stored == _properties(stored) else None
 
 
-def _kind(document: Any, path: str) -> Literal["array", "group"]:
-    kind: Any = document.get("node_type") if isinstance(document, dict) and document.get("zarr_format") == 3 else None
-    if kind not in ("array", "group"):
-        raise MetadataError(f"{DOCUMENT} is not a document of Zarr format 3", path=path)
-    attributes = document.get("attributes")
-    if attributes is not None and not isinstance(attributes, dict):
-        raise MetadataError("the attributes are not a JSON object", path=path)
-    return kind  # type: ignore[no-any-return] # one of both
-
-
-def _grid(document: dict[str, Any], path: str) -> tuple[Shape, Shape, ChunkKeys]:
-    """Return the shape of an array, the shape of one cell of its grid (a chunk or a shard), and the keys of cells."""
+def _grid(document: dict[str, Any], path: str) -> Grid:
     if not document.keys() >= _REQUIRED:
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(sorted(_REQUIRED - document.keys()))}", path=path)
     grid = document["chunk_grid"]
@@ -168,14 +162,13 @@ def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: boo
     return {DOCUMENT: {**root, CONSOLIDATED: {**BLOCK, "metadata": members, **inline_block(inlined)}}}
 
 
-def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> tuple[Hierarchy, dict[str, Any]] | None:
+def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> Hierarchy | None:
     """Return the hierarchy for the document of a root, None if it has no consolidated block."""
     block = document.get(CONSOLIDATED) if isinstance(document, dict) else None
     if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
         return None
     root = {key: value for key, value in document.items() if key != CONSOLIDATED}
-    rest = {key: value for key, value in block.items() if key != "metadata"}
-    return _hierarchy({"": root, **block["metadata"]}.items(), damaged), rest
+    return _hierarchy({"": root, **block["metadata"]}.items(), damaged)
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
@@ -201,10 +194,9 @@ def _hierarchy(documents: Iterable[tuple[str, Any]], damaged: Damaged | None) ->
 
 def parse_node(document: Any, path: str) -> Node:
     """Return the node for a ``zarr.json``."""
-    if _kind(document, path) == "array":
-        shape, cell, keys = _grid(document, path)
+    if (grid := check_document(document, path)) is not None:
         try:
-            return _decode_array(document, shape, cell, keys)
+            return _decode_array(document, *grid)
         except ZarrBackendError as error:  # some of which are ValueErrors or TypeErrors too
             error.locate(path=path)
             raise
@@ -215,7 +207,7 @@ def parse_node(document: Any, path: str) -> Node:
     return Group(decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
 
 
-def _decode_array(document: dict[str, Any], shape: Shape, cell: Shape, keys: ChunkKeys) -> Dataset[Attributes]:
+def _decode_array(document: dict[str, Any], shape: Shape, cell: Shape, keys: ChunkKeys) -> Dataset:
     stated = document.get("attributes") or {}
     noted = notes_of(stated).get(_TYPE)
     described = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
@@ -237,7 +229,7 @@ def _decode_array(document: dict[str, Any], shape: Shape, cell: Shape, keys: Chu
         chunk_keys=keys,
         shards=None if chain.shards is None else replace(chain.shards, shape=cell),
     )
-    node: Dataset[Attributes] = Dataset(stored, attributes, keeps_attributes=True)
+    node = Dataset(stored, attributes, keeps_attributes=True)
     names = document.get(_NAMES)
     if isinstance(names, list) and any(name is not None for name in names):
         attributes.setdefault(DIMENSIONS, names)
@@ -249,7 +241,7 @@ def _decode_array(document: dict[str, Any], shape: Shape, cell: Shape, keys: Chu
     return node
 
 
-def keep_document(node: Dataset[Attributes], document: dict[str, Any]) -> None:
+def keep_document(node: Dataset, document: dict[str, Any]) -> None:
     """Let a node be encoded as ``document``, which describes it, as long as nothing that it states changes."""
     # attributes are replaced and not changed inside, so a shallow copy is enough
     node.stored.original = Original(document, _properties(node.stored), dict(node.attributes))
@@ -279,7 +271,7 @@ def _decode(
     return chain, data_type, fill_from_format_3(fill_value, data_type, stored), default, kind == data_types.STRING
 
 
-def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old: bool) -> None:
+def _set_word(node: Dataset, zarr_dtype: Any, *, rows: bool, is_old: bool) -> None:
     """Set ``zarr_dtype`` and the axes of a node; ``is_old``: marked as a scalar as in format 2 or in drafts."""
     stored = node.stored
     attributes = node.attributes
@@ -307,20 +299,17 @@ def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old:
         stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
         if stored.shards is not None:
             stored.shards = replace(stored.shards, shape=(1,))
-    if scalar and (is_noted or _keeps_word(zarr_dtype)):
+    # of rows and references, the ``zarr_dtype`` is their type also where they are scalars
+    has_word = isinstance(zarr_dtype, list) or (isinstance(zarr_dtype, str) and element_of_word(zarr_dtype) is not None)
+    if scalar and (is_noted or has_word):
         notes["scalar"] = True
     elif scalar:
         zarr_dtype = "scalar"
     elif is_old and stored.size == 1:
-        zarr_dtype = zarr_dtype if _keeps_word(zarr_dtype) else "scalar"
+        zarr_dtype = zarr_dtype if has_word else "scalar"
         attributes.pop(SCALAR_3, None)
     attributes.pop(NOTES, None)
     attributes.update({DTYPE: zarr_dtype, NOTES: notes} if notes else {DTYPE: zarr_dtype})
-
-
-def _keeps_word(zarr_dtype: Any) -> bool:
-    """Tell whether the ``zarr_dtype`` of a scalar is its type, and not "scalar": for rows and references."""
-    return isinstance(zarr_dtype, list) or (isinstance(zarr_dtype, str) and element_of_word(zarr_dtype) is not None)
 
 
 # ---- nodes -> documents ---------------------------------------------------------------------------------------------
@@ -350,7 +339,7 @@ def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
     return "v2" if arrays and all(node.stored.chunk_keys.separator == "." for node in arrays) else "default"
 
 
-def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
+def _encode_array(node: Dataset) -> dict[str, Any]:
     stored = node.stored
     original = stored.original
     if original is None:
@@ -373,7 +362,7 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
     return {**{key: document[key] for key in _ORDER if key in document}, **document}
 
 
-def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
+def _made_document(node: Dataset) -> dict[str, Any]:
     # hdmf-zarr 0.14 and zarr-python cannot read a node without a fill value, so there is always one.
     axes, array = len(node.stored.stored_shape), node.stored
     parts = _encode(array.data_type, array.filters, array.compressor, array.order, axes, array.fill_value)
@@ -436,7 +425,7 @@ def _encode(
 # ---- new arrays -----------------------------------------------------------------------------------------------------
 
 
-def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None:
+def store_in_format_3(node: Dataset, widths: dict[str, int]) -> None:
     """Convert the node of a new array from format 2 to format 3."""
     stored = node.stored
     stored.zarr_format, stored.chunk_keys = 3, NEW_KEYS
@@ -457,7 +446,7 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
         stored.order = "C"
 
 
-def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
+def row_fields(node: Dataset, widths: dict[str, int]) -> list[Any]:
     """Return name, data type and kind of the fields of new rows; ``widths`` as for `store_in_format_3`."""
     fields = []
     for field in node.attributes.get(DTYPE) or ():
@@ -489,7 +478,7 @@ def encode_values(attributes: Attributes) -> Attributes:
     if LINKS in attributes:
         encoded[LINKS_3] = attributes[LINKS]
     nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
-    plain = _plain_names(attributes) if nested else set()
+    plain = as_dict(notes_of(attributes).get(_ATTRIBUTES)) if nested else {}  # JSON of the user, whatever its content
     encoded.update({key: references_of.to_zarr3(value) for key, value in nested.items() if key not in plain})
     # a user's JSON that hdmf-zarr 0.14 would mistake for a reference, and fail to read the file
     marked = [key for key, value in nested.items() if isinstance(value, dict) and {DTYPE, REFERENCE_3} & value.keys()]
@@ -508,7 +497,7 @@ def decode_values(attributes: Attributes) -> Attributes:
         del decoded[key]
     nested = {key: references_of.from_zarr3(value) for key, value in decoded.items() if type(value) in _NESTED}
     if any(value is not decoded[key] for key, value in nested.items()):  # there are references
-        plain = _plain_names(attributes)
+        plain = as_dict(notes_of(attributes).get(_ATTRIBUTES))
         decoded.update({key: value for key, value in nested.items() if key not in plain})
     if LINKS_3 in attributes:
         decoded[LINKS] = attributes[LINKS_3]
@@ -517,12 +506,7 @@ def decode_values(attributes: Attributes) -> Attributes:
     return decoded
 
 
-def _plain_names(attributes: Attributes) -> set[str]:
-    """Return the names of attributes that are JSON of the user, whatever their content."""
-    return set(as_dict(notes_of(attributes).get(_ATTRIBUTES)))
-
-
-def _encode_array_attributes(node: Dataset[Attributes], default: Any) -> Attributes:
+def _encode_array_attributes(node: Dataset, default: Any) -> Attributes:
     """Return the format-3 attributes of an array; ``default`` is the ``zarr_dtype`` of its data type."""
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))

@@ -22,7 +22,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import h5py
 from h5py import h5d, h5g, h5l, h5o
@@ -41,7 +41,7 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.model.links import is_url, resolve_source, to_posix, why_not
+from hdmf_zarr_backend.model.links import is_url, leads_up, resolve_source, why_not
 from hdmf_zarr_backend.model.nodes import gc_paused, grid_of
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
 from hdmf_zarr_backend.store.base import FileState, os_errors, resource_failure
@@ -279,8 +279,7 @@ def external_link(name: str, origin: str, policy: ExternalLinks | None) -> tuple
         return location, "" if refused is None else refused[0]
     is_elsewhere = is_url(name) or name.startswith("/")
     location = resolve_source(name if is_elsewhere else f"../{name}", origin)
-    # a file on a server may name any other; the server may resolve %2e%2e as ".."
-    if is_elsewhere or ".." in to_posix(unquote(name)).split("/"):
+    if is_elsewhere or leads_up(name):  # a file on a server may name any other
         return location, "links of a file on a server out of its folder are not followed"
     return location, "links to other files are not followed" if policy == "never" else ""
 

@@ -56,7 +56,6 @@ from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import Placement, ZarrNode
 from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import (
-    Attributes,
     Dataset,
     Group,
     StoredArray,
@@ -173,7 +172,7 @@ class Hdf5Writer:
                 return None
             return self._create_dataset(placed, placed.node)
 
-    def _create_dataset(self, placed: ZarrNode, node: Dataset[Attributes]) -> DatasetForm:
+    def _create_dataset(self, placed: ZarrNode, node: Dataset) -> DatasetForm:
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
         specs = spec_location(placed.file.hierarchy.root.attributes.get(SPECLOC))
@@ -368,7 +367,7 @@ class _Target:
 
     placed: ZarrNode
     form: DatasetForm
-    node: Dataset[Attributes]
+    node: Dataset
     dataset: Any
     refer: Callable[[Any], Any]
     dtype: np.dtype[Any]  # NumPy type of the values
@@ -475,7 +474,7 @@ class Filler:
             for target in later:
                 target.flush()
 
-    def _target(self, placed: ZarrNode, node: Dataset[Attributes], form: DatasetForm) -> _Target:
+    def _target(self, placed: ZarrNode, node: Dataset, form: DatasetForm) -> _Target:
         stored = node.stored
         dataset = h5d.open(*self.groups.within(raw_of(absolute(placed.path))))
         file = placed.file
@@ -600,7 +599,7 @@ class BlockTask:
 
     store: Store
     path: str
-    node: Dataset[Attributes]
+    node: Dataset
     region: Region  # the block, along the axes of the dataset
     cache: ChunkCache  # for chunks of the array that belong to two blocks
     chunks: Index  # chunk shape of the dataset, empty without chunks

@@ -37,7 +37,7 @@ from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, Edi
 from hdmf_zarr_backend.hdmf.targets import ROOT, StoredReference, builders_below
 from hdmf_zarr_backend.model.element import Reference, Text
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, absolute, join, relative, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 
@@ -356,7 +356,7 @@ class Assembler:
 
     # ---- datasets ----------------------------------------------------------------------------------------------------
 
-    def _lazy(self, path: str, node: Dataset[Attributes]) -> LazyArray:
+    def _lazy(self, path: str, node: Dataset) -> LazyArray:
         """Return the array at ``path``."""
         notes = notes_of(node.attributes)
         maxshape = notes.get("maxshape")
@@ -373,9 +373,7 @@ class Assembler:
         array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
         return array(self.edits, self.store, path, node, self._cache, **context)
 
-    def _dataset(
-        self, path: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
-    ) -> Any:
+    def _dataset(self, path: str, node: Dataset, attributes: dict[str, Any], scalars: dict[str, bytes]) -> Any:
         """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
         means, lazy = describe(node), self._lazy(path, node)
         try:

@@ -47,7 +47,6 @@ from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_l
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import (
-    Attributes,
     Dataset,
     Group,
     Node,
@@ -719,7 +718,7 @@ class Edit:
             node.attributes = {**node.attributes, name: followed}
             self._plan.changed.add(new)
 
-    def _follow_array(self, path: str, node: Dataset[Attributes]) -> None:
+    def _follow_array(self, path: str, node: Dataset) -> None:
         means, stored, nulls = describe_any(node), node.stored, self._nulls
         elements = [means.stored] if means.form != "rows" else [field for _, field in means.fields]
         # a field of rows that is a compound itself is opaque

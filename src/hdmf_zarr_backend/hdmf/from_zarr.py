@@ -123,7 +123,7 @@ class ZarrPlanner:
 
     # ---- arrays -----------------------------------------------------------------------------------------------------
 
-    def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
+    def _array(self, path: str, node: Dataset) -> PlannedArray:
         lazy = LazyArray(self._store, path, node, self.cache)
         lazy.check_codecs()
         # chunks that are missing would be written as fill values, of which a small document can state any number
@@ -145,7 +145,7 @@ class ZarrPlanner:
             new.attributes[reserved.NOTES] = notes
         return planned
 
-    def _dimensions(self, path: str, node: Dataset[Attributes], shape: Shape, notes: dict[str, Any]) -> list[str]:
+    def _dimensions(self, path: str, node: Dataset, shape: Shape, notes: dict[str, Any]) -> list[str]:
         """Return the names of the axes; in place the present ones, which other programs may use."""
         lengths = self._lengths.setdefault(split(path)[0], {})
         names: Any = node.attributes.get(reserved.DIMENSIONS)
@@ -212,7 +212,7 @@ class ZarrPlanner:
 
     def _new_objects(
         self, lazy: LazyArray, element: Element, shape: Shape, *, as_bytes: bool = False, keeps_filters: bool = False
-    ) -> tuple[Dataset[Attributes], dict[str, Any]]:
+    ) -> tuple[Dataset, dict[str, Any]]:
         """Return the dataset for a copy with objects, and its note; filters after the codec of objects may stay."""
         old = lazy.node.stored
         axes = 1 if isinstance(element, Compound) else max(1, len(shape))
@@ -272,10 +272,9 @@ def _stored(store: Store) -> Hierarchy | None:
     if text is None or b'"both"' not in text:  # cheaper than parsing a document of some MB
         return None
     try:
-        parsed = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
+        return zarr3.parse_consolidated(load(text, key=zarr3.DOCUMENT))
     except errors.MetadataError:
         return None
-    return None if parsed is None else parsed[0]
 
 
 def derive(

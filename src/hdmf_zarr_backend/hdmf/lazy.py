@@ -32,7 +32,6 @@ from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.model.nodes import (
-    Attributes,
     Group,
     Hierarchy,
     absolute,
@@ -446,7 +445,7 @@ class LazyContainers:
     def __init__(self, file: LazyAssembler, manager: Any, on_made: Callable[[list[str]], None]) -> None:
         self._file, self._manager, self._notify, self._lock = file, manager, on_made, file.lock
         # the groups with a type and links: noted while a file is opened, and not by the first access to a member
-        self._linking: list[tuple[str, Group[Any]]] = []
+        self._linking: list[tuple[str, Group]] = []
         self._waiting: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
 
         self._containers: dict[str, Any] = {}
@@ -729,7 +728,7 @@ class LazyContainers:
         self._check.builder(builder)
         return builder
 
-    def _add_links(self, path: str, node: Group[Attributes], builder: Any) -> None:
+    def _add_links(self, path: str, node: Group, builder: Any) -> None:
         others = []
         for link in self._file.file.links(path, node):
             if link.name in node.attributes:

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, set_dimensions
 from hdmf_zarr_backend.encoding.reserved import cached_versions, data_type_of, newest_version, notes_of, spec_location
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, ZarrBackendError, at
 from hdmf_zarr_backend.model.element import REFERENCE, UTF8
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
@@ -141,7 +141,7 @@ FindSpec: TypeAlias = Callable[[str, str], Spec | None]
 """``(namespace, type)`` -> the specification of the type; None for an unknown one."""
 
 
-def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
+def names_in(group: Group, *, without: Iterable[str] = ()) -> dict[str, int]:
     """Return ``{name: length}`` of the axes of the arrays in ``group``, except those of the members in ``without``."""
     left_out = set(without)
     lengths: dict[str, int] = {}
@@ -308,7 +308,7 @@ def _members(specs: list[Spec], section: str) -> dict[tuple[str | None, str | No
     return members
 
 
-def _labels_of(specs: list[Spec], node: Dataset[Attributes]) -> tuple[str | None, ...] | None:
+def _labels_of(specs: list[Spec], node: Dataset) -> tuple[str | None, ...] | None:
     """Return the labels for the shape of an array; None if the specification does not allow its shape."""
     dims: Any
     # both from one specification, the nearest that has either

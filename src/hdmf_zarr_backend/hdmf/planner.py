@@ -90,7 +90,7 @@ class WriteRequest:
 class PlannedGroup:
     """A group while its members are planned: its links, and the names of the axes of its arrays with their lengths."""
 
-    node: Group[Attributes]
+    node: Group
     path: str
     links: list[Link] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
@@ -112,17 +112,17 @@ class Planner:
 
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan the complete file."""
-        root: Group[Attributes] = Group()
+        root = Group()
         self.plan.hierarchy = Hierarchy(root, self.request.zarr_format)
         self.fill_group(builder, root, "")
         self._add_apart()
         return self.plan
 
-    def fill_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
+    def fill_group(self, builder: Any, node: Group, path: str) -> None:
         """Plan the members, links and attributes of a group."""
         group = PlannedGroup(node, path)
         for name, child in builder.groups.items():  # one call for each level: Python's recursion is limited
-            member: Group[Attributes] = Group()
+            member = Group()
             node.members[self._name(name, path)] = member
             self.fill_group(child, member, join(path, name))
         for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
@@ -139,7 +139,7 @@ class Planner:
         if not isinstance(builder, GroupBuilder):
             self.dataset(builder, group, name)
             return
-        member: Group[Attributes] = Group()
+        member = Group()
         group.node.members[name] = member
         self.fill_group(builder, member, join(group.path, name))
 
@@ -275,7 +275,7 @@ class Planner:
         warn(f"{self.targets.location}, {absolute(path)}: {what}")
 
     def _finish(self, builder: Any, planned: PlannedArray, options: Layout, path: str, taken: dict[str, int]) -> None:
-        array: Dataset[Attributes] = planned.node
+        array: Dataset = planned.node
         means = describe(array, planned.notes)
         maxshape = options.maxshape or builder.maxshape
         if maxshape is not None and not means.is_scalar and "maxshape" not in planned.notes:

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.hdmf.internals import container_made_of
 from hdmf_zarr_backend.model import links as link_sources
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url
-from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, has_dots, join, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FILE_SUFFIXES, NOWHERE
@@ -204,7 +204,7 @@ class Targets:
 
     def _reference(self, target: Any) -> ZarrReference:
         if isinstance(target, ZarrReference):
-            if not {".", ".."}.isdisjoint(target.node_path.split("/")):  # Zarr v2, "Logical storage paths"
+            if has_dots(target.node_path):
                 problem = f"{target.path!r} is not a path of a node"
                 raise errors.ValueRefusedError(problem, remedy='Leave "." and ".." out of it.')
             return target

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
 from hdmf_zarr_backend.errors import UsageError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.clouds import object_settings
 
@@ -85,7 +85,7 @@ class _Blocks:
         return self._dataset[key]
 
 
-def names_of_axes(node: Dataset[Attributes], count: int) -> list[str | None]:
+def names_of_axes(node: Dataset, count: int) -> list[str | None]:
     """Return the names of the dimensions, None for one without a name; nothing unless each axis has an entry."""
     entries = node.attributes.get(DIMENSIONS)
     names = [name if isinstance(name, str) else None for name in entries] if isinstance(entries, list) else []
@@ -142,7 +142,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     return spec
 
 
-def _inner_axes(node: Dataset[Attributes], field: str | None) -> int:
+def _inner_axes(node: Dataset, field: str | None) -> int:
     """Return the number of axes of an element, of the field of a row if the dataset has rows."""
     data_type = node.stored.data_type
     fields = {str(item[0]): item[1:] for item in data_type} if isinstance(data_type, list) else {}

@@ -27,7 +27,7 @@ from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import lazy_array_of, names_of_axes, to_dask
 from hdmf_zarr_backend.model.element import Compound, Reference, Unknown
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, join, split
 from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 with library_of("xarray", "to_xarray()"):
@@ -177,7 +177,7 @@ class _Source:
             warn(f"{absolute(path)} is left out: {error}")
             return None
 
-    def _array(self, file: LinkedFile, path: str, node: Dataset[Attributes]) -> LazyArray:
+    def _array(self, file: LinkedFile, path: str, node: Dataset) -> LazyArray:
         if self._opened is not None and file is self._file:
             return self._opened.beside(path, node)
         return LazyArray(file.store, path, node, self._cache)
@@ -248,7 +248,7 @@ class _Source:
 
     # ---- whole groups ------------------------------------------------------------------------------------------------
 
-    def dataset(self, path: str, group: Group[Attributes], lengths: dict[str, int], *, scaled: bool) -> Any:
+    def dataset(self, path: str, group: Group, lengths: dict[str, int], *, scaled: bool) -> Any:
         """Return the datasets of a group; ``lengths`` are those of the dimensions of the groups above it."""
         attributes, arrays, variables = self.attributes(path, group), dict[str, LazyArray](), dict[str, Any]()
         for name in [*group.members, *(link.name for link in self._file.links(path, group))]:
@@ -289,7 +289,7 @@ def _names(array: LazyArray, count: int, labels: Any) -> list[str]:
     return [name or f"{array.basename or 'array'}_dim_{axis}" for axis, name in enumerate(names)]
 
 
-def _has_values(node: Dataset[Attributes]) -> bool:
+def _has_values(node: Dataset) -> bool:
     """Tell whether a dataset has numbers or text, not references or rows."""
     return not isinstance(describe_any(node).stored, Reference | Compound | Unknown)
 

@@ -34,7 +34,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import to_dask
 from hdmf_zarr_backend.model.json_text import check_strict, dump, load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, join, split
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import open_store
@@ -92,7 +92,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     return {absolute(path): _dataset(store, cache, path, group) for path, group in groups}
 
 
-def _dataset(store: Store, cache: ChunkCache, path: str, group: Group[Attributes]) -> Any:
+def _dataset(store: Store, cache: ChunkCache, path: str, group: Group) -> Any:
     with library_of("xarray", "open_netcdf()"):
         import xarray
 
@@ -136,7 +136,7 @@ def _texts(values: Any, *, store: str, path: str) -> Any:
         raise ChunkError("the text is not UTF-8", store=store, path=path, remedy="Read bytes with zarr.") from error
 
 
-def _dimensions(path: str, node: Dataset[Attributes]) -> list[str]:
+def _dimensions(path: str, node: Dataset) -> list[str]:
     """Return the absolute path of the dimension of each axis, [] for a scalar; without names ``_anonymousN``."""
     stated, names, shape = _stated(node, nczarr.ARRAY), node.attributes.get(DIMENSIONS), node.stored.shape
     # netcdf-c stores a scalar as one element, whose dimension it may name

@@ -237,10 +237,14 @@ def _is_within(target: str, origin: str) -> bool:
     how, address = split_chain(without_query(origin))
     target_how, target_address = split_chain(target)
     folder = posixpath.dirname(address.rstrip("/")) + "/"
-    plain = unquote(target_address)  # a server may resolve %2e%2e as "..", which would lead out of the folder
-    if target_how != how or ".." in plain.replace("\\", "/").split("/"):
+    if target_how != how or leads_up(target_address):
         return False
     return folder.count("/") > 2 and target_address.startswith(folder)
+
+
+def leads_up(address: str) -> bool:
+    """Tell whether a path on a server has a part ``..``, as which a server may resolve %2e%2e."""
+    return ".." in unquote(address).replace("\\", "/").split("/")
 
 
 def authority(location: str) -> tuple[str, str]:

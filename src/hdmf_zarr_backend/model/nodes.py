@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hdmf_zarr_backend.errors import MetadataError, NestingError
 
@@ -24,10 +24,9 @@ from hdmf_zarr_backend.errors import MetadataError, NestingError
 Order: TypeAlias = "str | tuple[int, ...]"
 Shape: TypeAlias = tuple[int, ...]
 Attributes: TypeAlias = dict[str, Any]
-Node: TypeAlias = "Group[Attributes] | Dataset[Attributes]"
+Node: TypeAlias = "Group | Dataset"
 # The errors of nodes whose documents are damaged or have something unsupported, by path.
 Damaged: TypeAlias = "dict[str, MetadataError]"
-A = TypeVar("A", bound=Mapping[str, Any])
 T = TypeVar("T")
 
 DEFAULT_PREFIX = "c"  # first part of the keys with the encoding ``"default"``
@@ -199,11 +198,11 @@ def _checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[in
 
 
 @dataclass(slots=True)
-class Dataset(Generic[A]):
+class Dataset:
     """A dataset: how it is stored, which is what the chunk engine needs, and its attributes as JSON."""
 
     stored: StoredArray
-    attributes: A = field(default_factory=lambda: cast(A, {}))
+    attributes: Attributes = field(default_factory=dict)
     keeps_attributes: bool = False  # the file has a document of them even if there are none, as of zarr-python 3
 
     @property
@@ -213,10 +212,10 @@ class Dataset(Generic[A]):
 
 
 @dataclass(slots=True)
-class Group(Generic[A]):
+class Group:
     """A group: attributes as JSON, and members by name."""
 
-    attributes: A = field(default_factory=lambda: cast(A, {}))
+    attributes: Attributes = field(default_factory=dict)
     members: dict[str, Node] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)  # other keys of its document, which format 2 must not have
     keeps_attributes: bool = False  # as of a dataset
@@ -232,6 +231,12 @@ def relative(path: str) -> str:
 def absolute(path: str) -> str:
     """Return ``path`` as in HDMF, with a leading slash."""
     return "/" + relative(path)
+
+
+def has_dots(path: str) -> bool:
+    """Tell whether ``.`` or ``..`` is among the names of a path, so that it is not one of a node."""
+    # Zarr v2, "Logical storage paths". With a separator at its end, too, few paths have a dot before one.
+    return "./" in f"{path}/" and not {".", ".."}.isdisjoint(path.split("/"))
 
 
 def join(parent: str, name: str) -> str:
@@ -286,19 +291,19 @@ class Hierarchy:
             node = node.members[part]
         return node
 
-    def array(self, path: str) -> Dataset[Attributes]:
+    def array(self, path: str) -> Dataset:
         """Return the array at ``path``, where there is one."""
         node = self.get(path)
         assert isinstance(node, Dataset)
         return node
 
-    def group(self, path: str) -> Group[Attributes]:
+    def group(self, path: str) -> Group:
         """Return the group at ``path``, where there is one."""
         node = self.get(path)
         assert isinstance(node, Group)
         return node
 
-    def arrays(self, top: str = "") -> Iterator[tuple[str, Dataset[Attributes]]]:
+    def arrays(self, top: str = "") -> Iterator[tuple[str, Dataset]]:
         """Yield ``(path, node)`` of every array at and below ``top``, as `walk` does."""
         return ((path, node) for path, node in self.walk(top) if isinstance(node, Dataset))
 
@@ -323,9 +328,7 @@ class Hierarchy:
         # .zgroup at every ancestor, and `verify` reports missing ones.
         if damaged and (above := ancestors(nodes) & damaged.keys() - {""}):
             raise damaged[min(above)]
-        # the separator at the end of each name: few names end in a dot, so few paths are divided
-        crafted = (path for path in nodes if "./" in f"{path}/" and {".", ".."} & {*path.split("/")})
-        if (path := next(crafted, None)) is not None:
+        if (path := next(filter(has_dots, nodes), None)) is not None:
             raise MetadataError(f"{path!r} is not a path inside the file", path="/", remedy="Do not trust this file.")
         flat: dict[str, Node] = {relative(path): node for path, node in nodes.items() if path not in (damaged or ())}
         root = flat.setdefault("", Group())

@@ -322,16 +322,16 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
         yield _Row(mark + printable(item.name), cells, f"({printable(text)})" if text else "", role, mark)
         children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in item.description.attributes]
         for child in folded([] if cut else item.members, show_all=show_all):
-            children.append(child if isinstance(child, Item) else _more(child, symbols))
+            if isinstance(child, Item):
+                children.append(child)
+            else:
+                names = f"{printable(child[0].name)} to {printable(child[-1].name)}"
+                more = f"{symbols.more} {len(child):,} more like these: {names}"
+                children.append(_Row(more, text=f"({sum_of(child)})"))
         branch, line = symbols.last, symbols.below_last
         for each in reversed(children):
             stack.append((each, below + branch, below + line, level + 1))
             branch, line = symbols.middle, symbols.below_middle
-
-
-def _more(items: list[Item], symbols: Symbols) -> _Row:
-    names = f"{printable(items[0].name)} to {printable(items[-1].name)}"
-    return _Row(f"{symbols.more} {len(items):,} more like these: {names}", text=f"({sum_of(items)})")
 
 
 def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:

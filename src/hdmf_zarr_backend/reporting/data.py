@@ -32,7 +32,7 @@ from hdmf_zarr_backend.errors import IsHdf5Error, ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, StoredArray, absolute, join, split
 from hdmf_zarr_backend.model.render import UNICODE, Item, counted, escape, natural, pattern, readable, size_text, sum_of
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import Outline, outline_of
@@ -88,7 +88,7 @@ class NodeReader:
             return  # which of them cannot be read is reported with their labels
         self._arrays = ArrayReader(self.store, stated_target, as_hdf5=False)
 
-    def dataset(self, group: str, name: str) -> tuple[str, Dataset[Attributes]] | None:
+    def dataset(self, group: str, name: str) -> tuple[str, Dataset] | None:
         """Return path and node of a dataset in a group, also through links inside the file."""
         with suppress(ZarrBackendError):
             _, path, node = self.resolver.find_inside(THIS_FILE, join(group, name))
@@ -103,7 +103,7 @@ class NodeReader:
         values = self.read(entry[0], *selection)
         return values.reshape(-1) if values is not None and values.ndim < 2 and values.dtype.kind in "iuf" else None
 
-    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = (), least: int = _LEAST_CHUNK) -> int:
+    def cost(self, node: Dataset, selection: tuple[slice, ...] = (), least: int = _LEAST_CHUNK) -> int:
         """Return what reading a selection takes of `most`: the bytes of its chunks, of each at least ``least``."""
         stored, count = node.stored, 1
         for axis, (length, chunk) in enumerate(zip(stored.shape, stored.chunks, strict=True)):
@@ -428,7 +428,7 @@ class DataView:
             if axes and count not in (None, width):
                 self._remark(f"channels and {name} differ in number", path, f"{width:,} and {count:,}")
 
-    def _data(self, path: str) -> tuple[str, Dataset[Attributes]] | None:
+    def _data(self, path: str) -> tuple[str, Dataset] | None:
         """Return the data of a series, None if there are none, or an array that stands for frames in other files."""
         return None if self._reader.text(join(path, "format")) == "external" else self._reader.dataset(path, "data")
 
@@ -526,7 +526,7 @@ class DataView:
             drawing += f"<p>{escape(shortened(about, 200))}</p>"
         return _card(path, [kind, *facts], drawing)
 
-    def _envelope(self, path: str, data: str, node: Dataset[Attributes], span: Span | None) -> str:
+    def _envelope(self, path: str, data: str, node: Dataset, span: Span | None) -> str:
         """Return the drawing of the least and greatest values of a series, from a part of its chunks."""
         axes, reader = describe_any(node).axes, self._reader
         if not axes or 0 in axes or not describe_any(node).itemsize:
@@ -637,7 +637,7 @@ class DataView:
         node = self._reader.hierarchy.array(path)
         return _card(path, [data_type_of(node) or "", _form(node)], self._frame(path, node))
 
-    def _frame(self, path: str, node: Dataset[Attributes], *first: slice) -> str:
+    def _frame(self, path: str, node: Dataset, *first: slice) -> str:
         """Return an image, or the ``first`` frame of a series; of a volume, the first plane."""
         if not node.stored.size:
             return ""
@@ -736,11 +736,11 @@ def _members(reader: NodeReader, path: str, about: str) -> str:
     return _listed(names)
 
 
-def _groups_in(hierarchy: Hierarchy, path: str) -> tuple[dict[str, int], dict[str, Group[Attributes]]]:
+def _groups_in(hierarchy: Hierarchy, path: str) -> tuple[dict[str, int], dict[str, Group]]:
     """Return the groups in a group by name: the tables, each as its number of rows, and the others that have a type."""
     node = hierarchy.get(path)
     tables: dict[str, int] = {}
-    objects: dict[str, Group[Attributes]] = {}
+    objects: dict[str, Group] = {}
     members = node.members if isinstance(node, Group) else {}
     for name in sorted(members, key=natural):
         member = members[name]
@@ -761,7 +761,7 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(shown[: _NAMES - 1])} and {len(shown) - _NAMES + 1:,} more"
 
 
-def _unit(node: Dataset[Attributes]) -> str:
+def _unit(node: Dataset) -> str:
     """Return the unit of data, empty if it has none, which files also write as ``n.a.``, ``N/A`` or ``-``."""
     unit = shown_attributes(node.attributes).get("unit")
     unit = unit[0] if isinstance(unit, list) and len(unit) == 1 else unit  # as in files of early releases of MatNWB
@@ -773,7 +773,7 @@ def lengths_text(lengths: Iterable[int]) -> str:
     return f" {UNICODE.times} ".join(f"{n:,}" for n in lengths)
 
 
-def _form(node: Dataset[Attributes]) -> str:
+def _form(node: Dataset) -> str:
     return f"{lengths_text(describe_any(node).axes)} {type_label(node)}"
 
 

@@ -48,7 +48,7 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Shards, StoredArray, absolute, split
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Shards, StoredArray, absolute, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.options import ChunkKeyEncoding, WriteOptions
 from hdmf_zarr_backend.store.base import JOURNAL, Store, is_document
@@ -60,7 +60,7 @@ from hdmf_zarr_backend.write.sources import ArraySource, row_blocks
 class PlannedArray:
     """One array of a plan."""
 
-    node: Dataset[Attributes]  # its metadata on disk
+    node: Dataset  # its metadata on disk
     source: ArraySource | None = None  # None for an iterator and for an array without elements
     iterator: Any = None  # a data chunk iterator; the shape of the node grows while it is exhausted
     maxshape: tuple[int | None, ...] | None = None
@@ -81,7 +81,7 @@ class WritePlan:
     # arrays that get other values where they are
     added: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
-    replaced: dict[str, Dataset[Attributes]] = field(default_factory=dict)
+    replaced: dict[str, Dataset] = field(default_factory=dict)
 
     chunk_key_encoding: ChunkKeyEncoding = "default"  # of new arrays in format 3
     is_nczarr: bool = False

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.encoding.dtypes import dtype_of
 from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.model.element import Element, Reference, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join, lengths_of
+from hdmf_zarr_backend.model.nodes import Dataset, join, lengths_of
 from hdmf_zarr_backend.store.base import Store
 
 Array = npt.NDArray[Any]
@@ -232,7 +232,7 @@ def source_caches(budget: int) -> Iterator[None]:
 class StoredChunks:
     """The chunks of a stored array as they are, and other values for missing chunks."""
 
-    def __init__(self, store: Store, path: str, node: Dataset[Attributes], values: ArraySource) -> None:
+    def __init__(self, store: Store, path: str, node: Dataset, values: ArraySource) -> None:
         self.shape: tuple[int, ...] = values.shape
         self._store, self._path, self._node, self._values = store, path, node, values
         self._reader: ShardReader | None = None
@@ -272,7 +272,7 @@ class StoredChunks:
 class ZarrSource:
     """The values of a stored array; it can be sent to another process."""
 
-    def __init__(self, store: Store, path: str, node: Dataset[Attributes], dtype: np.dtype[Any]) -> None:
+    def __init__(self, store: Store, path: str, node: Dataset, dtype: np.dtype[Any]) -> None:
         self.shape: tuple[int, ...] = node.stored.shape
         self._store, self._path, self._node, self._dtype = store, path, node, dtype
 
