@@ -230,7 +230,8 @@ def test_the_examples_of_a_docstring_do_what_they_show(session, tmp_path, monkey
 def raised(function: FunctionType) -> set[str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     calls = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
-    return {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+    names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+    return names | {call.func.attr for call in calls if isinstance(call.func, ast.Attribute)}  # errors.UsageError
 
 
 FUNCTIONS = [public for public in CALLABLE if isinstance(public.value, FunctionType)]
@@ -241,6 +242,6 @@ def test_every_raised_error_is_documented(public):
     """Named itself, or by a class that it is one of."""
     documented = entries(sections(public.value.__doc__ or "").get("Raises", []))
     for name in raised(public.value):
-        error = public.value.__globals__.get(name, getattr(builtins, name, None))
+        error = public.value.__globals__.get(name, getattr(errors, name, getattr(builtins, name, None)))
         if isinstance(error, type):  # else a function that makes one
             assert documented & {cls.__name__ for cls in error.__mro__}, name

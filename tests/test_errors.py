@@ -130,9 +130,9 @@ def raised_without_remedy(path: Path) -> list[str]:
     result = []
     for statement in ast.walk(ast.parse(path.read_text())):
         call = statement.exc if isinstance(statement, ast.Raise) else None
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
             continue
-        kind = getattr(errors, call.func.id, None)
+        kind = getattr(errors, call.func.id if isinstance(call.func, ast.Name) else call.func.attr, None)
         is_ours = isinstance(kind, type) and issubclass(kind, ZarrBackendError)
         if is_ours and not kind.advice and not any(keyword.arg in ("remedy", None) for keyword in call.keywords):
             result.append(f"{path.name}:{call.lineno}: {ast.unparse(call)}")

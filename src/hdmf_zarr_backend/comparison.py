@@ -15,18 +15,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.content import ZarrContent
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.parser import existing_documents, nothing_to_read
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    IsHdf5Error,
-    UnsupportedFileError,
-    UsageError,
-    at,
-    known_arguments,
-    printable,
-)
+from hdmf_zarr_backend.errors import at, known_arguments, printable
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -146,7 +139,9 @@ class Difference:
         if self.kind == "renamed":
             return f"{self.a} -> {self.b}"
         if self.kind == "rows" and not self.place:
-            return ", ".join(filter(None, (_ids(self.a, "removed"), _ids(self.b, "added"))))
+            changes: Any = ((self.a, "removed"), (self.b, "added"))
+            named = ((ids, change, few(list(map(str, ids)), count=len(ids))) for ids, change in changes if ids)
+            return ", ".join(f"{len(ids):,} {change} (id {names})" for ids, change, names in named)
         a, b = readable(self.a), readable(self.b)
         if isinstance(a, (str, list, tuple)) and a == b:  # only the bytes differ
             a, b = self.a, self.b
@@ -178,13 +173,6 @@ def summarise(differences: Iterable[Difference]) -> dict[str, int]:
     return dict(sorted(Counter(difference.kind for difference in differences).items()))
 
 
-def _ids(ids: Any, change: str) -> str:
-    """Return how many rows only one file has, and the first of their ids."""
-    if not ids:
-        return ""
-    return f"{len(ids):,} {change} (id {few(list(map(str, ids)), count=len(ids))})"
-
-
 def _words(value: object, other: object) -> str:
     """Return a value as text of one line. Of a long text, show the part where it begins to differ from ``other``."""
     if isinstance(value, str) and isinstance(other, str):
@@ -200,7 +188,7 @@ def _words(value: object, other: object) -> str:
 
 BLOCK_BYTES = 8 * 2**20
 # the errors of values that cannot be read, because they are damaged or a library is missing
-UNREADABLE = (DamagedFileError, UnsupportedFileError)
+UNREADABLE = (errors.DamagedFileError, errors.UnsupportedFileError)
 
 _Attributes: TypeAlias = Mapping[str, AttributeContent]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -349,9 +337,11 @@ class Findings:
                 first = np.unravel_index(int(mask.argmax()), mask.shape)
                 within = first if rows is None else (rows[first[0]], *first[1:])
                 index = [int(i) + start for i, start in zip_longest(within, origin, fillvalue=0)]
-                place, items = (f"{index}" if index else "") + column, (_item(a[first]), _item(b[first]))
+                items: list[Any] = [a[first], b[first]]
+                one, other = (item.tolist() if isinstance(item, np.generic | np.ndarray) else item for item in items)
+                place = (f"{index}" if index else "") + column
                 # counted below, once for all fields of a row
-                self.by_kind[kind] = Difference(self._path, kind, *items, self._attribute, place, count=0)
+                self.by_kind[kind] = Difference(self._path, kind, one, other, self._attribute, place, count=0)
             if isinstance(element, _NUMBERS):
                 known = self.by_kind[kind]
                 sizes = [size for size in (known.largest, _largest_difference(a[mask], b[mask])) if size is not None]
@@ -429,10 +419,6 @@ def _largest_difference(a: Values, b: Values) -> float | None:
     return int(largest) if letters <= set("iub") else largest
 
 
-def _item(value: Any) -> object:
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-
-
 def open_content(path: FileSource, *, as_hdf5: bool = False) -> FileContent:
     """Open a file for comparing; HDF5 is recognised by its signature."""
     return _opened(*_recognised(path), as_hdf5=as_hdf5)
@@ -459,7 +445,7 @@ def _recognised(
             documents = existing_documents(store, _MARKS)
             if not documents:
                 raise nothing_to_read(store)
-    except IsHdf5Error:
+    except errors.IsHdf5Error:
         return "HDF5", (store.location, store.options)
     return "Zarr 3" if zarr3.DOCUMENT in documents else "Zarr 2", (store,)
 
@@ -514,7 +500,7 @@ def compare(
     """
     if unknown := set(ignore) - KINDS:
         problem = f"no such kinds of differences: {', '.join(sorted(unknown))}"
-        raise UsageError(problem, remedy=f"The kinds are {', '.join(sorted(KINDS))}.")
+        raise errors.UsageError(problem, remedy=f"The kinds are {', '.join(sorted(KINDS))}.")
     known = [_recognised(file, storage_options, read_options) for file in (a, b)]
     # the notes of a conversion tell what each object was in HDF5, so a lossless conversion shows no difference
     as_hdf5 = known[0][0] != known[1][0]
@@ -698,24 +684,17 @@ def _compare_attributes(path: str, a: _Attributes, b: _Attributes) -> Iterator[D
         yield from findings.by_kind.values()
 
 
-def _inner_types(element: Element) -> dict[str | None, Element]:
-    """Return the types inside a type: of its fields by name, or of the elements of an array or sequence."""
-    if isinstance(element, Compound):
-        return dict(element.fields)
-    return {None: element.base} if isinstance(element, (ArrayOf, Sequence)) else {}
-
-
 def _type_changes(a: Element, b: Element) -> set[str]:
     if a == b:
         return set()
-    inner_a, inner_b = _inner_types(a), _inner_types(b)
+    (own_a, inner_a), (own_b, inner_b) = _parts(a), _parts(b)
     shapes = {getattr(each, "shape", None) for each in (a, b)}
     if a.kind != b.kind or list(inner_a) != list(inner_b) or len(shapes) > 1:
         return {"dtype"}
     if isinstance(a, Text):
         return {"text-encoding"}
     changes = set().union(*(_type_changes(inner_a[name], inner_b[name]) for name in inner_a))
-    if _parts(a) != _parts(b):
+    if own_a != own_b:
         changes.add("dtype")
     order_a, order_b = (getattr(each, "byte_order", "|") for each in (a, b))
     if order_a != order_b and "|" not in {order_a, order_b}:
@@ -723,19 +702,23 @@ def _type_changes(a: Element, b: Element) -> set[str]:
     return changes
 
 
-def _parts(element: Element) -> tuple[Any, ...]:
-    """Return what makes a type another one than those of its kind, apart from its byte order and its inner types."""
+def _parts(element: Element) -> tuple[tuple[Any, ...], dict[str | None, Element]]:
+    """Return what makes a type another one than those of its kind, apart from its byte order, and its inner types."""
     match element:
+        case Compound(fields):
+            return (), dict(fields)
+        case ArrayOf(inner, _) | Sequence(inner):
+            return (), {None: inner}
         case Number(kind, size, _, layout):
             is_native = kind == "complex" and isinstance(layout, Number)
-            return size, is_native, layout if isinstance(layout, Precision) else None
+            return (size, is_native, layout if isinstance(layout, Precision) else None), {}
         case Enum(base, members):
-            return base.kind, base.size, members
+            return (base.kind, base.size, members), {}
         case Time(name):
-            return (name,)
+            return (name,), {}
         case Opaque(size, tag):
-            return size, tag
-    return ()
+            return (size, tag), {}
+    return (), {}
 
 
 def _compare_storage(path: str, a: DatasetContent, b: DatasetContent, *, by_rows: bool) -> Iterator[Difference]:
@@ -749,9 +732,11 @@ def _compare_storage(path: str, a: DatasetContent, b: DatasetContent, *, by_rows
             yield Difference(path, "filters", a.filters, b.filters)
         if a.chunks is None and b.chunks is None and len({a.layout, b.layout} - {()}) == 2:
             yield Difference(path, "layout", a.layout, b.layout)
-    # an axis that cannot grow has the maximum of its shape, which is compared already
-    growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
-    if growth_a != growth_b:
+    growth: list[Any] = [a.maxshape, b.maxshape]
+    if a.shape != b.shape:  # an axis that cannot grow has the maximum of its shape, which is compared already
+        axes = (enumerate(zip(each.shape or (), each.maxshape or (), strict=True)) for each in (a, b))
+        growth = [[(axis, most) for axis, (length, most) in each if most != length] for each in axes]
+    if growth[0] != growth[1]:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
     findings = Findings(a.dtype, b.dtype)
     if a.fill is not None and b.fill is not None:
@@ -759,8 +744,3 @@ def _compare_storage(path: str, a: DatasetContent, b: DatasetContent, *, by_rows
     if findings.by_kind or (a.fill is None) != (b.fill is None):
         fill_a, fill_b = (None if each.fill is None else each.fill.tolist() for each in (a, b))
         yield Difference(path, "fill", fill_a, fill_b)
-
-
-def _growth(dataset: DatasetContent) -> list[tuple[int, int | None]]:
-    axes = zip(dataset.shape or (), dataset.maxshape or (), strict=True)
-    return [(axis, limit) for axis, (length, limit) in enumerate(axes) if limit != length]

@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.check.contents import lost_chunks, without_target
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
@@ -31,19 +32,7 @@ from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, notes_of, spec_location
 from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
-from hdmf_zarr_backend.errors import (
-    NotZarrError,
-    ReadOnlyStoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UsageError,
-    at,
-    known_arguments,
-    printable,
-    unknown_argument,
-    warn,
-    without_secrets,
-)
+from hdmf_zarr_backend.errors import at, known_arguments, printable, unknown_argument, warn, without_secrets
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_zarr, schema_of
 from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
@@ -274,7 +263,6 @@ def convert(
     >>> report = convert("session.nwb", "rechunked.nwb.zarr", settings=settings)
     """
     origin, goal = opening.path_or_store(source), opening.path_or_store(target)
-    location, target_location = _location_of(origin), _location_of(goal)
     reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
     request = Request(
         source=origin, target=goal, overwrite=overwrite, check=check, codec=codec_of_file(codec), chunks=chunks,
@@ -291,13 +279,13 @@ def convert(
     request.choose_format(source_format, to, zarr_format)
     if to == "hdf5" and (not isinstance(goal, str) or is_url(goal)):
         problem = "an HDF5 file is written to a local path"
-        raise UsageError(problem, store=target_location, remedy="Upload it afterwards.")
-    opening.check_apart(location, target_location)
+        raise errors.UsageError(problem, store=request.target_location, remedy="Upload it afterwards.")
+    opening.check_apart(request.location, request.target_location)
     with opened("threads" if writing.executor == "auto" else writing.executor) as executor:
         strict_json = writing.strict_json or request.abilities.strict_json
         request.options = replace(writing, executor=executor, strict_json=strict_json)
         if to == "hdf5":
-            return request.zarr_to_hdf5(target_location)
+            return request.zarr_to_hdf5()
         report = request.hdf5_to_zarr() if source_format == "hdf5" else request.zarr_to_zarr()
     # of Icechunk: the session is committed after the file is complete
     if writing.commit_message is not None and isinstance(goal, Store):
@@ -310,10 +298,6 @@ def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -
     """Return the format of a new file for which none is given, with these options, of those that are possible."""
     needed = 2 if nczarr else 3 if shards is not None else None
     return registry.default_format(possible, needed=needed)
-
-
-def _location_of(file: str | Store) -> str:
-    return file if isinstance(file, str) else file.location
 
 
 def _format_of(request: Request) -> Format:
@@ -332,7 +316,7 @@ def _format_of(request: Request) -> Format:
     if not os.path.lexists(source):
         raise not_found(source, source)
     remedy = "Give a file of one of these formats; if it should be HDF5, it may be damaged or incomplete."
-    raise NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=source, remedy=remedy)
+    raise errors.NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=source, remedy=remedy)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -356,18 +340,21 @@ class Request:
     filled: list[str] = field(default_factory=list)  # remarks on chunks that were missing or damaged
     zarr_format: int = 2
     has_both: bool = False
+    location: str = field(init=False)
+    target_location: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self.location = self.source if isinstance(self.source, str) else self.source.location
+        self.target_location = self.target if isinstance(self.target, str) else self.target.location
         if self.chunks not in (None, "keep"):
-            problem, store = f"chunks={self.chunks!r} is unknown", _location_of(self.target)
             given: Any = self.chunks
             chunks = given if isinstance(given, tuple) else (30_000, 64)
             remedy = f"Use 'keep', or settings={ {'acquisition/*/data': {'chunks': chunks}} }."
-            raise UsageError(problem, store=store, remedy=remedy)
+            raise errors.UsageError(f"chunks={given!r} is unknown", store=self.target_location, remedy=remedy)
         if self.options.commit_message is not None and not self.abilities.commits:
             problem = "commit_message= does not apply here: it is for Icechunk"
             remedy = "Leave it out, or give a writable session of Icechunk as the target."
-            raise UsageError(problem, store=_location_of(self.target), remedy=remedy)
+            raise errors.UsageError(problem, store=self.target_location, remedy=remedy)
 
     @property
     def abilities(self) -> Abilities:
@@ -376,9 +363,9 @@ class Request:
 
     def refuse_idle(self, source_format: Format, to: str) -> None:
         """Refuse options that would have no effect."""
-        if self.storage and not any(is_url(_location_of(file)) for file in (self.source, self.target)):
+        if self.storage and not (is_url(self.location) or is_url(self.target_location)):
             remedies = {"remedy": "Leave storage_options= out.", "remedy_cli": "Leave -O out."}
-            raise UsageError("storage_options are for URLs", store=_location_of(self.source), **remedies)
+            raise errors.UsageError("storage_options are for URLs", store=self.location, **remedies)
         defaults: dict[str, Any] = {"codec": "keep", "chunks": None, "resume": False, "shards": None}
         defaults |= {"link_data": True, "settings": {}}
         own = {name for name, default in defaults.items() if getattr(self, name) != default}
@@ -395,22 +382,21 @@ class Request:
             more = _COPY_LINKED if name == "link_data" else ""
             remedies = {"remedy": f"Leave {name}= out.{more}", "remedy_cli": f"Leave {option} out.{more}"}
             problem = f"{name} does not apply here: it is for {purpose}"
-            raise UsageError(problem, store=_location_of(self.target), **remedies)
+            raise errors.UsageError(problem, store=self.target_location, **remedies)
 
     def choose_format(self, source_format: Format, to: str, zarr_format: ZarrFormat | None) -> None:
         """Set the Zarr format, and check it and the options that depend on it."""
         if to not in ("zarr", "hdf5"):
-            raise UsageError(f"to={to!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
+            raise errors.UsageError(f"to={to!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
         if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and to == "hdf5"):
             problem = f"{zarr_format!r} is not a Zarr format of the target"
             remedy = f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr."
             cli = f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr."
-            raise UsageError(problem, remedy=remedy, remedy_cli=cli)
+            raise errors.UsageError(problem, remedy=remedy, remedy_cli=cli)
         if source_format == to == "hdf5":
             remedy = f"{_TO_ZARR} or pass to='zarr'. {_COPY}"
             cli = f"{_TO_ZARR} or use --to zarr; for several sources, name a folder with --output. {_COPY}"
-            store = _location_of(self.source)
-            raise UsageError("the source is HDF5 already", store=store, remedy=remedy, remedy_cli=cli)
+            raise errors.UsageError("the source is HDF5 already", store=self.location, remedy=remedy, remedy_cli=cli)
         nczarr, possible = self.options.nczarr, self.abilities.formats
         given = (options.get("shards") for _, options in _options_by_pattern(self.settings))
         shards = next((each for each in (self.shards, *given) if each is not None), None)
@@ -424,7 +410,7 @@ class Request:
         self.zarr_format, self.has_both = 3 if zarr_format == 3 else 2, zarr_format == BOTH
         self.shards = checked_shards(self.shards, self.zarr_format)
         check_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
-        check_format(self.zarr_format, _location_of(self.target), nczarr=nczarr)
+        check_format(self.zarr_format, self.target_location, nczarr=nczarr)
 
     def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:
         """Open source or target; the options for URLs are for those of the two that are URLs."""
@@ -442,7 +428,7 @@ class Request:
             store, options = parsed.store(store), self.options
             lost, self.filled = lost_chunks(store, parsed.hierarchy, options.executor, options.receiver)
             store.read_rules = replace(store.read_rules, lost=lost)
-        return LinkedFile(store, parsed.hierarchy, _location_of(self.source))
+        return LinkedFile(store, parsed.hierarchy, self.location)
 
     def open_target(self) -> Store:
         """Open the store of a new Zarr file, after checking that it may be written."""
@@ -451,7 +437,7 @@ class Request:
             problem = "only a conversion to a local folder or to a bucket can be resumed"
             remedy = "Run it without resume=True, which starts again; overwrite=True replaces an incomplete target."
             cli = remedy.replace("resume=True", "--resume").replace("overwrite=True", "--overwrite")
-            raise UsageError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
+            raise errors.UsageError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
         opening.check_abilities(store, "w")
         check_outside(store, is_new=True)
         # what an interrupted conversion has left in a bucket is compared with this one later, with the lock
@@ -462,11 +448,10 @@ class Request:
     @contextmanager
     def planned_hdf5(self) -> Iterator[tuple[Hdf5Tree, Hdf5Planner]]:
         """Yield the objects of an HDF5 file, and what has planned its copy."""
-        source, target = _location_of(self.source), _location_of(self.target)
         storage = self.source.options if isinstance(self.source, Store) else self.storage
         # While HDF5 waits for the bytes of a URL, a garbage collector in another thread would wait for HDF5.
-        pause = gc_paused() if is_url(source) else nullcontext()
-        with pause, closing(Hdf5Tree(source, target, storage, self.reading)) as tree:
+        pause = gc_paused() if is_url(self.location) else nullcontext()
+        with pause, closing(Hdf5Tree(self.location, self.target_location, storage, self.reading)) as tree:
             strict = self.options.strict_json
             planner = Hdf5Planner(tree, self.codec, self.chunks == "keep", self.shards, strict, self.reading)
             planner.plan_file(self.zarr_format, is_checked=self.check, or_installed=True)
@@ -476,15 +461,15 @@ class Request:
         """Set what the options and settings change in a plan."""
         plan.apply(self.options)
         arrays = {path: planned.node for path, planned in plan.arrays.items()}
-        self.layouts = layouts_of(self.settings, arrays, plan.hierarchy, _location_of(self.source))
+        self.layouts = layouts_of(self.settings, arrays, plan.hierarchy, self.location)
         for path, layout in self.layouts.items():
             choose_layout(plan.arrays[path], layout)
 
     def write(self, store: Store, plan: WritePlan, tree: Hdf5Tree | None = None) -> None:
         """Write the target. A copy of HDF5, with its ``tree``, may be resumed."""
         self.apply(plan)
-        location = _location_of(self.target)
-        adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
+        shard_bytes = shard_bytes_for(store, self.options.memory_budget)
+        adapt_plan(plan, location=self.target_location, shard_bytes=shard_bytes)
         resume = self.resumption(plan, tree) if tree is not None and may_resume(store) else None
         # exclusive: another program may have made the target since it was found free
         with new_file(store, plan, self.options, exclusive=not self.overwrite, resume=resume) as (change, planned):
@@ -523,20 +508,25 @@ class Request:
         }
         return Resumption(record, partial(_differences, record), self.resume)
 
-    def remarks(self, plan: WritePlan) -> list[str]:
-        """Return what settings changed in a plan that was carried out, and whether shards had no effect."""
+    def report(self, plan: WritePlan, joined: Iterable[str] = ()) -> ConversionReport:
+        """Return the report of a conversion to Zarr that carried out a plan; in arrays ``joined``, it joined chunks."""
         asked = [self.shards, *(layout.shards for layout in self.layouts.values())]
         is_idle = any(asked) and not any(array.node.stored.shards for array in plan.arrays.values())
-        return self.filled + _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
+        remarks = self.filled + _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
+        remarks += _remarks(_JOINED, (path for path in joined if path not in self.layouts))
+        is_counted = _is_content(plan.hierarchy)
+        groups = [node for path, node in plan.hierarchy.flat().items() if isinstance(node, Group) and is_counted(path)]
+        links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
+        counts = len(groups), sum(map(is_counted, plan.arrays)), links
+        nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
+        return ConversionReport(self.location, self.target_location, "zarr", *counts, nbytes, tuple(remarks))
 
     def hdf5_to_zarr(self) -> ConversionReport:
         """Copy an HDF5 file."""
-        store, source, target = self.open_target(), _location_of(self.source), _location_of(self.target)
+        store = self.open_target()
         with self.planned_hdf5() as (tree, planner):
-            plan = planner.plan
-            self.write(store, plan, tree)
-            joined = (path for path in planner.joined if path not in self.layouts)
-            return report_of(plan, source, target, remarks=self.remarks(plan) + _remarks(_JOINED, joined))
+            self.write(store, planner.plan, tree)
+            return self.report(planner.plan, planner.joined)
 
     def zarr_to_zarr(self) -> ConversionReport:
         """Copy a Zarr file to another place, in any format of Zarr."""
@@ -548,10 +538,10 @@ class Request:
         is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}
         if self.options.chunk_key_encoding is None and self.zarr_format == 3 and is_flat:
             self.options = replace(self.options, chunk_key_encoding="v2")
-        store, target = self.open_target(), _location_of(self.target)
+        store = self.open_target()
         if self.check:
             check_zarr(main)
-        planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=self.zarr_format)
+        planner = ZarrPlanner(main.store, main.hierarchy, self.target_location, zarr_format=self.zarr_format)
         plan = planner.plan_file()
         for problem in without_target(Resolver(main.store, main.hierarchy, main.location), planner.cache)[0]:
             warn_broken(f"{main.location}, {problem.path}: {problem.message}; it is copied unchanged.")
@@ -566,14 +556,15 @@ class Request:
             for _, node in plan.hierarchy.walk():
                 node.attributes = strict_attributes(node.attributes)
         self.write(store, plan)
-        return report_of(plan, main.location, target, remarks=self.remarks(plan))
+        return self.report(plan)
 
-    def zarr_to_hdf5(self, target: str) -> ConversionReport:
+    def zarr_to_hdf5(self) -> ConversionReport:
         """Convert to HDF5; the new file is written beside the target, and moved there when it is complete."""
         # on use: few conversions need what writes HDF5
         from hdmf_zarr_backend.hdf5.tree import LinkNames, Placement
         from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 
+        target = self.target_location
         store = LocalStore(target)
         opening.check_free(store, overwrite=self.overwrite, empty_folder=False)
         main = self.open_source()
@@ -589,7 +580,7 @@ class Request:
         arrays = {placed.path: placed.node for placed in placement.nodes if isinstance(placed.node, Dataset)}
         layouts = layouts_of(self.settings, arrays, main.hierarchy, main.location)
         if any(layout.shards is not None for layout in layouts.values()):
-            raise UsageError("HDF5 has no shards", store=target, remedy="Leave shards out of the settings.")
+            raise errors.UsageError("HDF5 has no shards", store=target, remedy="Leave shards out of the settings.")
         nbytes = 0
         for placed in placement.nodes:
             if isinstance(placed.node, Dataset):
@@ -615,26 +606,28 @@ class Request:
         source, target, options = self.source, self.target, self.options
         if not isinstance(source, str) or not isinstance(target, str):
             problem = "a virtual conversion needs an HDF5 file as source and a JSON file as target"
-            raise UsageError(problem, store=_location_of(target), remedy="Give paths or URLs.")
+            raise errors.UsageError(problem, store=self.target_location, remedy="Give paths or URLs.")
         if zarr_format not in (None, 2, 3):
             remedies = {"remedy": "Use zarr_format=2 or 3.", "remedy_cli": "Use --zarr-format 2 or 3."}
-            raise UsageError(f"a virtual file has one Zarr format, not {zarr_format!r}", store=target, **remedies)
+            problem = f"a virtual file has one Zarr format, not {zarr_format!r}"
+            raise errors.UsageError(problem, store=target, **remedies)
         if not ends_with(target, ".json"):
             remedy = "Use a name that ends in '.zarr.json'."
-            raise UsageError("references are written to one JSON file", store=target, remedy=remedy)
+            raise errors.UsageError("references are written to one JSON file", store=target, remedy=remedy)
         if is_url(target) and not is_url(source):
             remedy = "Upload the HDF5 file first and give its URL, or write the references here and upload both."
-            raise UsageError("references on a server cannot point to a local file", store=target, remedy=remedy)
+            raise errors.UsageError("references on a server cannot point to a local file", store=target, remedy=remedy)
         if not is_url(target) and os.path.isdir(target):
-            raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
+            raise errors.StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
         number = zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
         if not is_url(source) and not os.path.lexists(source):
-            raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
+            raise errors.StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
         opening.check_apart(source, target)
         folder, name = split_location(target)
         abilities = open_folder(folder, self.storage if is_url(target) else {}).abilities
         if not abilities.write:  # checked before anything is read
-            raise ReadOnlyStoreError(abilities.why, store=target, remedy="Write the references here, and upload them.")
+            remedy = "Write the references here, and upload them."
+            raise errors.ReadOnlyStoreError(abilities.why, store=target, remedy=remedy)
         store = self.open(target)
         check_outside(store, is_new=True)
         opening.check_free(store, overwrite=self.overwrite)
@@ -650,7 +643,7 @@ class Request:
             new = new_local_file(LocalStore(target), exclusive=not self.overwrite, durable=options.durable)
             with new as path, open(path, "xb") as file:
                 file.write(text)
-        return report_of(plan, source, target)
+        return self.report(plan)
 
 
 def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
@@ -671,14 +664,10 @@ def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
 
 
 def _shown(name: str, value: Any) -> str:
-    """Return the value of an option as the command line has it."""
-    value = _codec_name(value) if name == "codec" else value
+    """Return the value of an option as the command line has it, such as the word of ``--codec`` for a configuration."""
+    if name == "codec":
+        value = next((word for word, config in CODECS.items() if config == value), value)
     return "not given" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _codec_name(config: Any) -> Any:
-    """Return the word of ``--codec`` for a configuration; another one as it is."""
-    return next((name for name, known in CODECS.items() if known == config), config)
 
 
 # ---- settings by the pattern of a path ------------------------------------------------------------------------------
@@ -739,7 +728,7 @@ def _layout_of(chosen: ZarrDataIO, node: Dataset) -> Layout:
     for name, lengths in (("chunks", layout.chunks), ("shards", layout.shards)):
         if isinstance(lengths, tuple) and len(lengths) != len(axes):
             problem = f"{name} {lengths} do not fit the shape {axes}"
-            raise UsageError(problem, remedy="Give one length for each axis, or a pattern that leaves it out.")
+            raise errors.UsageError(problem, remedy="Give one length for each axis, or a pattern that leaves it out.")
     if layout.chunks is not None:
         bounds = zip(layout.chunks, notes_of(node.attributes).get("maxshape") or axes, strict=True)
         layout.chunks = tuple(min(length, bound or length) for length, bound in bounds)
@@ -749,22 +738,12 @@ def _layout_of(chosen: ZarrDataIO, node: Dataset) -> Layout:
 # ---- what was written ------------------------------------------------------------------------------------------------
 
 
-def report_of(plan: WritePlan, source: str, target: str, *, remarks: Sequence[str] = ()) -> ConversionReport:
-    """Return the report of a conversion to Zarr that carried out a plan."""
-    is_counted = _is_content(plan.hierarchy)
-    groups = [node for path, node in plan.hierarchy.flat().items() if isinstance(node, Group) and is_counted(path)]
-    datasets = sum(map(is_counted, plan.arrays))
-    links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
-    nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
-    return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes, tuple(remarks))
-
-
 def _as_set(layout: Layout) -> str:
     """Return what is chosen for a dataset in the words of ``--set``."""
     given = [(name, value) for name in _CHOICES if (value := getattr(layout, name)) not in (None, [])]
     texts = {name: ",".join(map(str, value)) if isinstance(value, tuple) else str(value) for name, value in given}
     if texts.pop("compressor", None) is not None:
-        texts = {"codec": str(_codec_name(layout.compressor)), **texts}
+        texts = {"codec": _shown("codec", layout.compressor), **texts}
     return " ".join(f"{name}={text}" for name, text in texts.items())
 
 

@@ -246,9 +246,7 @@ def dry_run(
         # hdmf sets that to the planned file, and takes a container that has one for one that was written there
         with _PlanningIO(location, "w", manager, **given) as io:
             (io.export if is_export else io.write)(source, **options)
-            request = io.request
-            target_location, has_both = request.targets.location, request.has_both
-            return _of_plan(io.plan, target_location, request.options, has_both=has_both, estimate=estimate)
+            return _of_plan(io.plan, io.request.targets.location, io.request, estimate=estimate)
     except errors.ZarrBackendError as error:
         if target is None and error.store == location:  # not a path that the caller has not named
             error.store = None
@@ -276,7 +274,7 @@ class _PlanningIO(ZarrIO):
 
 
 def _of_hdf5(request: Request, zarr_format: ZarrFormat | None, *, estimate: bool) -> DryRun:
-    source, target = str(request.source), str(request.target)
+    source = request.location
     request.refuse_idle("hdf5", "zarr")
     request.choose_format("hdf5", "zarr", zarr_format)
     if not is_url(source) and not os.path.lexists(source):
@@ -287,17 +285,17 @@ def _of_hdf5(request: Request, zarr_format: ZarrFormat | None, *, estimate: bool
         raise errors.UnsupportedFileError(problem, store=source, remedy=remedy)
     with request.planned_hdf5() as (_, planner):
         request.apply(planner.plan)
-        return _of_plan(planner.plan, target, request.options, has_both=request.has_both, estimate=estimate)
+        return _of_plan(planner.plan, request.target_location, request, estimate=estimate)
 
 
-def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: bool, estimate: bool) -> DryRun:
+def _of_plan(plan: WritePlan, location: str, request: Request | WriteRequest, *, estimate: bool) -> DryRun:
     adapt_plan(plan, location=location)
-    hierarchy, strict = plan.hierarchy, wanted.strict_json
+    hierarchy, strict, consolidate = plan.hierarchy, request.options.strict_json, request.options.consolidate_metadata
     inlined: dict[str, bytes] = {}
     texts: list[bytes] = []
     with source_caches(MEMORY_BUDGET):
         arrays = _arrays(plan, location, inlined, estimate=estimate)
-        if has_both:
+        if request.has_both:
             plan_3 = plan_format_3(PlannedKeys(plan, location), hierarchy)
             # arrays that format 3 cannot read in their form of format 2 have their chunks in both forms
             for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():
@@ -308,10 +306,10 @@ def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: 
             texts.append(root_text(plan_3.hierarchy, b"", strict=strict))
     if plan.is_nczarr:
         overlay(hierarchy)
-    last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=wanted.consolidate_metadata)
+    last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=consolidate)
     texts += registry.texts_of(hierarchy.zarr_format, hierarchy.walk(), strict=strict).values()
     texts += (dump(each, strict=strict) for each in last.values())
-    zarr_format: Any = BOTH if has_both else hierarchy.zarr_format
+    zarr_format: Any = BOTH if request.has_both else hierarchy.zarr_format
     return DryRun(arrays, len(texts), sum(map(len, texts)), zarr_format, hierarchy)
 
 

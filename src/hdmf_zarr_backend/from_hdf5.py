@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import h5py
 import numpy as np
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import encode_attributes
 from hdmf_zarr_backend.encoding.elements import describe
@@ -24,13 +25,6 @@ from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
 from hdmf_zarr_backend.encoding.parser import ParsedFile
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, refused_version, root_notes
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    MissingTargetError,
-    UnsupportedFileError,
-    WriteError,
-    ZarrBackendError,
-)
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, noted_orders, read_attribute, storable_type
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
@@ -75,7 +69,7 @@ class Hdf5Planner:
             try:
                 with reading(placed.file.location, text_of(placed.raw)):
                     self._plan(placed, notes)
-            except (DamagedFileError, UnsupportedFileError, WriteError) as error:
+            except (errors.DamagedFileError, errors.UnsupportedFileError, errors.WriteError) as error:
                 if self.left_out is None or placed.kind == "group":
                     raise
                 self.left_out[placed.path] = error
@@ -109,7 +103,8 @@ class Hdf5Planner:
                 target = f"{links[name]['path']} of {links[name]['source']}"
                 problem = f"the schema allows only a link here, and no group of the file has its target, {target}"
                 remedy = "Export the file with NWBZarrIO, which adds that, or use check=False (--no-check)."
-                raise MissingTargetError(problem, store=self.tree.main.location, path=join(parent, name), remedy=remedy)
+                source, path = self.tree.main.location, join(parent, name)
+                raise errors.MissingTargetError(problem, store=source, path=path, remedy=remedy)
 
     def _plan(self, placed: Placed, notes: dict[str, dict[str, Any]]) -> None:
         parent, name = split(placed.path)
@@ -235,8 +230,6 @@ def planned_hdf5(
 
 # ---- whether pynwb can read a file, before anything is written -------------------------------------------------------
 
-T = TypeVar("T")
-
 # Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes: the
 # constructor of a container may fail with whatever Python raises.
 _UNREADABLE = (
@@ -256,7 +249,7 @@ def _is_nwb(source: str, attributes: Attributes, old: str | None = None) -> bool
         return False
     # also a missing one, one that is not text, and NWB 1.x
     if problem := refused_version(version):
-        raise UnsupportedFileError(problem, store=source, **_ANYWAY)
+        raise errors.UnsupportedFileError(problem, store=source, **_ANYWAY)
     return True
 
 
@@ -271,18 +264,16 @@ def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
     from hdmf_zarr_backend.hdmf.lazy import construction_errors
     from hdmf_zarr_backend.hdmf.schema import load_cached_namespaces
 
-    def read() -> None:
-        manager = BuildManager(get_type_map())
-        load_cached_namespaces(manager.type_map, store, hierarchy)
-        root = ReadSession(store, ParsedFile(hierarchy, consolidated=True), manager).root()
-        with construction_errors(root, source, manager.namespace_catalog, hierarchy):
-            manager.construct(root)
-
     try:
-        _check_read(source, read)
-    except ZarrBackendError as error:
+        with _pynwb_reads(source):
+            manager = BuildManager(get_type_map())
+            load_cached_namespaces(manager.type_map, store, hierarchy)
+            root = ReadSession(store, ParsedFile(hierarchy, consolidated=True), manager).root()
+            with construction_errors(root, source, manager.namespace_catalog, hierarchy):
+                manager.construct(root)
+    except errors.ZarrBackendError as error:
         # not the location of the planned file, which does not exist yet
-        if not isinstance(error, UnsupportedFileError):
+        if not isinstance(error, errors.UnsupportedFileError):
             error.store = None
         error.locate(source)
         raise
@@ -307,51 +298,43 @@ def check_zarr(main: references.LinkedFile) -> dict[str, dict[str, Any]]:
     from hdmf_zarr_backend.hdmf.schema import unsigned_attributes  # imported here: hdmf is slow to import
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
-    def read() -> dict[str, dict[str, Any]]:
-        store: Any = main.store.unwrapped
-        with NWBZarrIO(store, mode="r", lazy=False) as io:
-            io.read()
-            # a file of hdmf-zarr keeps no types: an unsigned attribute is a number there, and only the schema knows
-            return {} if NOTES in attributes else unsigned_attributes(io.read_builder())
-
-    return _check_read(main.location, read)
+    store: Any = main.store.unwrapped
+    with _pynwb_reads(main.location), NWBZarrIO(store, mode="r", lazy=False) as io:
+        io.read()
+        # a file of hdmf-zarr keeps no types: an unsigned attribute is a number there, and only the schema knows
+        return {} if NOTES in attributes else unsigned_attributes(io.read_builder())
 
 
-def _check_read(source: str, read: Callable[[], T]) -> T:
-    """Return what ``read`` does; errors of hdmf and pynwb in it mean that the file cannot be read."""
+@contextmanager
+def _pynwb_reads(source: str) -> Iterator[None]:
+    """Refuse a file that the block cannot read: that is what errors of hdmf and pynwb in it mean."""
     from hdmf.backends.warnings import BrokenLinkWarning  # slow to import, like the next
     from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
     from hdmf_zarr_backend.hdmf.schema import OTHER_VERSION
+    from hdmf_zarr_backend.hdmf.targets import builder_path
 
     try:
         # without the warnings of pynwb: the conversion itself warns
         with warnings.catch_warnings(record=True, action="always") as caught:
-            return read()
+            yield
     except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
-        if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
+        if isinstance(error, errors.ZarrBackendError) and not isinstance(error, ConstructError):
             raise  # it has a message already
-        if isinstance(error, ZarrBackendError) and error.remedy == OTHER_VERSION:
+        if isinstance(error, errors.ZarrBackendError) and error.remedy == OTHER_VERSION:
             problem = f"pynwb cannot read this file here: {error.problem}"
-            raise UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
+            raise errors.UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
         broken = [str(each.message) for each in caught if issubclass(each.category, BrokenLinkWarning)]
         remedies = {name: f"{few(broken, ' ')} {text}" if broken else text + _MENDED for name, text in _ANYWAY.items()}
-        problem = f"pynwb cannot read this file ({_reason(error)})"
-        raise UnsupportedFileError(problem, store=source, **remedies) from error
-
-
-def _reason(error: BaseException) -> str:
-    """Return the original error of hdmf or pynwb in one line."""
-    # that of hdmf for a container that cannot be constructed contains the whole builder: thousands of lines
-    from hdmf.build.errors import ConstructError  # slow to import
-
-    from hdmf_zarr_backend.hdmf.targets import builder_path
-
-    text = str(error)
-    if isinstance(error, ZarrBackendError):
-        if error.__cause__ is not None:
-            return _reason(error.__cause__)
-        text = f"{error.problem}, at {error.path}"
-    elif isinstance(error, ConstructError) and len(error.args) == 2:
-        text = f"{error.args[1].rstrip('.')}, at {builder_path(error.args[0])}"
-    return f"{type(error).__name__}: {' '.join(text.split())[:300]}"
+        cause: BaseException = error  # the original error of hdmf or pynwb, in one line
+        while isinstance(cause, errors.ZarrBackendError) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, errors.ZarrBackendError):
+            reason = f"{cause.problem}, at {cause.path}"
+        elif isinstance(cause, ConstructError) and len(cause.args) == 2:
+            # its text contains the whole builder of a container that cannot be constructed: thousands of lines
+            reason = f"{cause.args[1].rstrip('.')}, at {builder_path(cause.args[0])}"
+        else:
+            reason = str(cause)
+        problem = f"pynwb cannot read this file ({type(cause).__name__}: {' '.join(reason.split())[:300]})"
+        raise errors.UnsupportedFileError(problem, store=source, **remedies) from error

@@ -75,14 +75,19 @@ class Outline:
 
     def document(self, *, depth: int | None = None) -> dict[str, Any]:
         """Return the content as one JSON object, down to `depth` levels below the root."""
-        nodes = []
+        nodes: list[dict[str, Any]] = []
         for path, node in self._visible():
             level = path.count("/") + 1 if path else 0
             if depth is None or level <= depth:
                 array = self._array(path, node) if isinstance(node, Dataset) else {}
                 kind, data_type = "array" if array else "group", reserved.data_type_of(node)
-                entry = {"path": absolute(path), "kind": kind, "type": data_type}
-                nodes.append(entry | array | self._attributes(path, node))
+                entry: dict[str, Any] = {"path": absolute(path), "kind": kind, "type": data_type, **array}
+                if known := self._references(path, node):
+                    entry["references"] = {name: list(map(self._reference, items)) for name, items in known.items()}
+                if self.values:
+                    values = _values(node).items()
+                    entry["attributes"] = {name: value for name, value in values if name not in known}
+                nodes.append(entry)
             if isinstance(node, Group) and (depth is None or level < depth):
                 nodes += [
                     {"path": absolute(join(path, link["name"])), "kind": "link", **link}
@@ -129,15 +134,6 @@ class Outline:
         if self.datasets is not None:
             array["value"] = self.datasets.get(path)
         return array
-
-    def _attributes(self, path: str, node: Node) -> dict[str, Any]:
-        references = {
-            name: [self._reference(item) for item in items] for name, items in self._references(path, node).items()
-        }
-        entries: dict[str, Any] = {"references": references} if references else {}
-        if self.values:
-            entries["attributes"] = {name: value for name, value in _values(node).items() if name not in references}
-        return entries
 
     def _reference(self, reference: ZarrReference) -> dict[str, Any]:
         location = self._resolver.locate(self._resolver.main, reference.source)
@@ -281,9 +277,8 @@ def outline_of(
             path = path.rpartition("/")[0]  # chunks in nested folders
         if name not in DOCUMENTS and path in stored:
             stored[path] += size
-    outline = Outline(store.location, parsed.hierarchy, parsed.consolidated, stored if sizes else None, specs, values)
-    outline.has_both = parsed.state is not None
-    return outline
+    known, has_both = stored if sizes else None, parsed.state is not None
+    return Outline(store.location, parsed.hierarchy, parsed.consolidated, known, specs, values, has_both=has_both)
 
 
 def _values(node: Node) -> dict[str, Any]:
@@ -317,59 +312,52 @@ def outline_html(outline: Outline, heading: str | None = None) -> str:
 
 
 def tree_html(outline: Outline) -> str:
-    """Return the tree of a file."""
-    root = item_tree(outline.hierarchy, outline.describe)
-    return f'<div class="zarr-tree">{"".join(_parts(root, [column.title for column in outline.columns]))}</div>'
-
-
-def _parts(root: Item, titles: list[str]) -> Iterator[str]:
-    """Yield the HTML from top to bottom; a stack replaces recursion, since a file may be nested deeply."""
-    pending: list[tuple[Item | str, int]] = [(root, 0)]
+    """Return the tree of a file, from top to bottom."""
+    titles = [column.title for column in outline.columns]
+    parts: list[str] = []
+    # a stack replaces recursion, since a file may be nested deeply
+    pending: list[tuple[Item | str, int]] = [(item_tree(outline.hierarchy, outline.describe), 0)]
     while pending:
         item, level = pending.pop()
         if isinstance(item, str):
-            yield item
+            parts.append(item)
         elif item.leaf is not None:
-            yield _leaf(item.leaf)
+            parts.append(_leaf(item.leaf))
         elif item.members or item.description.attributes:
             # the first two levels are open; more would be pages of text in a notebook
             is_open = " open" if level <= 1 and not isinstance(item.node, Dataset) else ""
-            yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
+            parts.append(f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>")
             children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
-            children += [
-                each if isinstance(each, Item) else _more(each) for each in folded(item.members, show_all=False)
-            ]
+            for each in folded(item.members, show_all=False):
+                if isinstance(each, list):
+                    names = escape(f"{each[0].name} to {each[-1].name}")
+                    more = f"{len(each):,} more like these: {names} ({sum_of(each)})"
+                    children.append(f'<div class="more">{more}</div>')
+                else:
+                    children.append(each)
             pending.append(("</details>", level))
             pending += [(child, level + 1) for child in reversed(children)]
         else:
-            yield f'<div class="leaf">{_node(item, titles, is_root=level == 0)}</div>'
-
-
-def _more(items: list[Item]) -> str:
-    names = escape(f"{items[0].name} to {items[-1].name}")
-    return f'<div class="more">{len(items):,} more like these: {names} ({sum_of(items)})</div>'
-
-
-def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
-    described = item.description
-    if isinstance(item.node, Dataset):
-        cells = [_cell(title, cell) for title, cell in zip(titles, described.cells, strict=False)]
-        details = ", ".join(cell for cell in cells if cell)
-    else:
-        inside = str(item.sum if is_root else sum_of(item.members)) if item.members else ""
-        details = ", ".join(escape(word) for word in (*described.cells, described.instead or inside) if word)
-    return f'<span class="name">{escape(item.name)}</span><span class="details">{details}</span>'
+            parts.append(f'<div class="leaf">{_node(item, titles, is_root=level == 0)}</div>')
+    return f'<div class="zarr-tree">{"".join(parts)}</div>'
 
 
 _CELLS = {"count": "{} chunks", "shards": "in shards of {}", "ratio": "ratio {}"}
 """Text of the cells of a column, where a cell alone would not be understood."""
 
 
-def _cell(title: str, cell: str) -> str:
-    """Return the HTML of a cell; empty for the count of a single chunk."""
-    if not cell or (title == "count" and cell == "1"):
-        return ""
-    return f'<span title="{escape(title)}">{escape(_CELLS.get(title, "{}").format(cell))}</span>'
+def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
+    described = item.description
+    details: list[str] = []
+    if isinstance(item.node, Dataset):
+        for title, cell in zip(titles, described.cells, strict=False):
+            if cell and (title, cell) != ("count", "1"):
+                text = escape(_CELLS.get(title, "{}").format(cell))
+                details.append(f'<span title="{escape(title)}">{text}</span>')
+    else:
+        inside = str(item.sum if is_root else sum_of(item.members)) if item.members else ""
+        details += [escape(word) for word in (*described.cells, described.instead or inside) if word]
+    return f'<span class="name">{escape(item.name)}</span><span class="details">{", ".join(details)}</span>'
 
 
 def _leaf(leaf: Leaf) -> str:

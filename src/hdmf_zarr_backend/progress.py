@@ -97,23 +97,20 @@ class TerminalProgress(BarProgress):
         width = shutil.get_terminal_size().columns - 1
         self._make = partial(tqdm, desc=printable(label), file=sys.stderr, leave=False, ncols=width)
         self._batch = batch
-        self._total = 0
-        # hdmf and zarr take seconds to import: the bar of a batch shows at once that something happens
-        self._show_batch()
+        if batch is not None:
+            # hdmf and zarr take seconds to import: the bar of a batch shows at once that something happens
+            self.start(0)
 
-    def _show_batch(self) -> None:
-        if self._batch is not None and self._bar is None:
+    def start(self, total: int) -> None:
+        """Show an empty bar; that of a batch, unless it is there."""
+        self._total = total
+        if self._batch is None:
+            super().start(total)
+        elif self._bar is None:
             # one bar for all files, drawn again for each, since messages come between them
             form = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
             self._bar = self._make(total=self._batch.files, initial=self._batch.position - 1, bar_format=form)
             self._bar.start_t, self._bar.initial = self._batch.began, 0  # the time that is left is that of all files
-
-    def start(self, total: int) -> None:
-        """Show an empty bar."""
-        self._total = total
-        if self._batch is None:
-            super().start(total)
-        self._show_batch()
 
     def advance(self, path: str, done: int) -> None:
         """Move the bar."""

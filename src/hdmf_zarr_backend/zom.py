@@ -77,25 +77,21 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
             known = (group_class, array_class)[isinstance(node, Dataset)].model_fields
             document = {key: value for key, value in _document(node, hierarchy.zarr_format).items() if key in known}
             with at(location, path):
-                if isinstance(node, Dataset):
-                    spec = _array(array_class, document)
-                else:
+                if not isinstance(node, Dataset):
                     spec = group_class(**{**document, _MEMBERS: dict(reversed(members.pop(path, {}).items()))})
+                elif isinstance(document.get("fill_value"), dict):
+                    # rows in format 3: pydantic-zarr 0.9 does not know such a fill value, so it must not validate them
+                    tuples = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
+                    spec = array_class.model_construct(**document | tuples)
+                else:
+                    try:
+                        spec = array_class(**document)
+                    except ValueError as error:  # that of pydantic
+                        problem = f"pydantic-zarr refuses the array ({' '.join(str(error).split())[:300]})"
+                        raise MetadataError(problem, remedy="Update pydantic-zarr.") from error
             parent, name = split(path)
             members[parent][name] = spec
     return spec  # the root is the last one
-
-
-def _array(array_class: Any, document: dict[str, Any]) -> Any:
-    # rows in format 3 have a fill value that pydantic-zarr 0.9 does not know, so it must not validate them
-    if isinstance(document.get("fill_value"), dict):
-        tuples = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
-        return array_class.model_construct(**document | tuples)
-    try:
-        return array_class(**document)
-    except ValueError as error:  # that of pydantic
-        reason = " ".join(str(error).split())[:300]
-        raise MetadataError(f"pydantic-zarr refuses the array ({reason})", remedy="Update pydantic-zarr.") from error
 
 
 def model_json(hierarchy: Hierarchy) -> dict[str, Any]:

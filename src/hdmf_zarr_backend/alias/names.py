@@ -20,20 +20,13 @@ from typing import Any, ClassVar
 from hdmf.build import DatasetBuilder
 
 import hdmf_zarr_backend.io
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding.chunk_codec import make_codec
 from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    ModeError,
-    ReferenceTargetError,
-    UnsafeDataError,
-    UsageError,
-    ZarrBackendError,
-    warn,
-)
+from hdmf_zarr_backend.errors import warn
 from hdmf_zarr_backend.hdf5.filters import codecs_of, filters_of
 from hdmf_zarr_backend.hdmf import dataio
 from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
@@ -93,7 +86,7 @@ def is_zarr_v2_file(path: Any, storage_options: Mapping[str, Any] | None = None)
     # 0.14 has this to choose between its classes for format 3 and for format 2
     try:
         return parse(open_store(path, storage_options)).zarr_format == 2
-    except (ZarrBackendError, OSError):
+    except (errors.ZarrBackendError, OSError):
         return False
 
 
@@ -101,12 +94,6 @@ def get_store_path(store: Any) -> str:
     """Return the absolute path of a ``LocalStore`` of zarr, the text of any other store."""
     root = getattr(store, "root", None)
     return os.path.realpath(root) if isinstance(root, str | os.PathLike) else str(store)
-
-
-def anonymous(path: str | os.PathLike[str]) -> dict[str, bool] | None:
-    """Return hdmf-zarr's storage options for reading an NWB file: without credentials, if it is in a bucket."""
-    # such as a file of the DANDI archive, for which nobody has credentials
-    return {"anon": True} if str(path).startswith("s3://") else None
 
 
 class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
@@ -131,7 +118,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     ) -> None:
         for name, value in (("driver", driver), ("aws_region", aws_region)):
             if value is not None:
-                raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
+                raise errors.UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
         # zarr-python 3 has no synchronizers; the lock of this package keeps a second writer away
         if synchronizer:
             warn("synchronizer is ignored: a file has one writer at a time")
@@ -258,9 +245,9 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         self.read_builder()
         try:
             builder = self._session().own.resolve(reference)
-        except ReferenceTargetError as error:
+        except errors.ReferenceTargetError as error:
             problem = f"the reference to {reference.path} has no target"
-            raise UsageError(problem, store=self.source, remedy=str(error)) from error
+            raise errors.UsageError(problem, store=self.source, remedy=str(error)) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
         # a group as zarr-python opens it: users of hdmf-zarr call its methods
@@ -284,7 +271,7 @@ class ZarrV2IO(ZarrIO):
     ) -> None:
         if mode not in ("r", "r-"):
             problem = f"{type(self).__name__} only reads, and the mode is {mode!r}"
-            raise ModeError(problem, remedy="Use ZarrIO or NWBZarrIO to write.")
+            raise errors.ModeError(problem, remedy="Use ZarrIO or NWBZarrIO to write.")
         super().__init__(path, mode, manager, storage_options=storage_options, **options)
 
 
@@ -332,7 +319,8 @@ if find_spec("pynwb") is not None:
 
             A file at ``s3://`` is read without credentials, as with hdmf-zarr, unless ``storage_options`` are given.
             """
-            options.setdefault("storage_options", anonymous(path))
+            # such as a file of the DANDI archive, for which nobody has credentials
+            options.setdefault("storage_options", {"anon": True} if str(path).startswith("s3://") else None)
             return NWBZarrIO(path, mode="r", **options).read()
 
     class NWBZarrV2IO(ZarrV2IO, NWBZarrIO):
@@ -361,8 +349,8 @@ _MEMBERS = {
 """Module of hdmf-zarr -> its members; those for NWB are left out where pynwb is not installed."""
 
 _OTHER_NAMES: dict[str, Any] = {
-    "IncompleteConversionError": DamagedFileError,
-    "UnsafePickleCodecError": UnsafeDataError,
+    "IncompleteConversionError": errors.DamagedFileError,
+    "UnsafePickleCodecError": errors.UnsafeDataError,
     "SPEC_LOC_ATTR": SPECLOC,
     "DEFAULT_SPEC_LOC_DIR": SPECIFICATIONS,
     "HDMFZarrArray": LazyArray,

@@ -15,7 +15,7 @@ import numpy as np
 
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
-from hdmf_zarr_backend.errors import UsageError, at, known_arguments
+from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import Dataset
@@ -129,29 +129,22 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     """
     array = lazy_array_of(dataset)
     node = array.node
-    with at(array, array.name):
-        inner = _inner_axes(node, field)
-    driver = "zarr3" if node.stored.zarr_format == 3 else "zarr"
-    spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.file_store, array.path)}
-    if field is not None:
-        spec["field"] = field
-    names = names_of_axes(node, len(node.stored.stored_shape))
-    # labels for all axes or for none; an element of several numbers adds axes without one
-    if names and None not in names:
-        spec["transform"] = {"input_labels": [*names, *[""] * inner]}
-    return spec
-
-
-def _inner_axes(node: Dataset, field: str | None) -> int:
-    """Return the number of axes of an element, of the field of a row if the dataset has rows."""
     data_type = node.stored.data_type
     fields = {str(item[0]): item[1:] for item in data_type} if isinstance(data_type, list) else {}
     if field not in (fields or {None}):
         problem = f"the dataset has no field {field!r}" if field else "this is a dataset of rows"
         remedy = f"Name one of its fields: {', '.join(map(repr, fields))}." if fields else "Leave field out."
-        raise UsageError(problem, remedy=remedy)
-    shape = fields[field][1:] if field is not None else ()
-    return len(shape[0]) if shape else 0
+        raise UsageError(problem, store=array, path=array.name, remedy=remedy)
+    driver = "zarr3" if node.stored.zarr_format == 3 else "zarr"
+    spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.file_store, array.path)}
+    shape: Sequence[Any] = ()
+    if field is not None:
+        spec["field"], shape = field, fields[field][1:]
+    names = names_of_axes(node, len(node.stored.stored_shape))
+    # labels for all axes or for none; an element of several numbers adds axes without one
+    if names and None not in names:
+        spec["transform"] = {"input_labels": [*names, *[""] * (len(shape[0]) if shape else 0)]}
+    return spec
 
 
 def _key_value_store(store: Store, path: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import nczarr, zarr2, zarr3
@@ -22,15 +23,7 @@ from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.encoding.registry import FORMATS, sealed
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    MetadataError,
-    NotZarrError,
-    ReadOnlyStoreError,
-    UsageError,
-    at,
-    known_arguments,
-)
+from hdmf_zarr_backend.errors import at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import to_dask
 from hdmf_zarr_backend.model.json_text import check_strict, dump, load
@@ -85,7 +78,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
             documents[zarr2.ATTRIBUTES][nczarr.SUPERBLOCK] = {"version": stored[_DATASET].get("nczarr_version")}
             hierarchy = zarr2.parse_documents(documents)
     if isinstance(hierarchy.root, Dataset):
-        raise NotZarrError("this is an array, not a group", store=store.location, remedy="Open it with zarr.")
+        raise errors.NotZarrError("this is an array, not a group", store=store.location, remedy="Open it with zarr.")
     # one cache for all variables; without it, dask would decode a chunk for each of its parts
     cache = ChunkCache(2**26)
     groups = ((path, node) for path, node in hierarchy.walk() if isinstance(node, Group))
@@ -133,7 +126,8 @@ def _texts(values: Any, *, store: str, path: str) -> Any:
     try:
         return np.char.decode(values, "utf-8").astype(object)
     except UnicodeDecodeError as error:
-        raise ChunkError("the text is not UTF-8", store=store, path=path, remedy="Read bytes with zarr.") from error
+        remedy = "Read bytes with zarr."
+        raise errors.ChunkError("the text is not UTF-8", store=store, path=path, remedy=remedy) from error
 
 
 def _dimensions(path: str, node: Dataset) -> list[str]:
@@ -172,7 +166,8 @@ _BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight
 def _object(document: Any, key: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         path, name = split(key)
-        raise MetadataError(f"{name} is not a JSON object", path=absolute(path), remedy="Restore it from a copy.")
+        problem = f"{name} is not a JSON object"
+        raise errors.MetadataError(problem, path=absolute(path), remedy="Restore it from a copy.")
     return document
 
 
@@ -258,14 +253,14 @@ def add_nczarr(
         problem = f"{abilities.why}: its attributes cannot be changed"
         remedy = "Write the file again with WriteOptions(nczarr=True)."
         cli = "Convert the file again with `zarrio convert --nczarr`."
-        raise ReadOnlyStoreError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
+        raise errors.ReadOnlyStoreError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
     strict = options.strict_json
     with open_for_writing(store) as writer:
         parsed = parse(store)
         hierarchy = parsed.hierarchy
         if hierarchy.zarr_format != 2:
             problem = "NCZarr has no attributes in format 3"
-            raise UsageError(problem, store=store.location, remedy="Export the file to format 2.")
+            raise errors.UsageError(problem, store=store.location, remedy="Export the file to format 2.")
         if strict:
             check_strict(hierarchy, store.location)
         overlaid = sorted(nczarr.overlay(hierarchy))
