@@ -331,6 +331,24 @@ def test_an_append_says_what_it_cannot_write(tmp_path: Path, change: Callable[[A
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("is_new", [False, True], ids=["to a module of the file", "to a new module"])
+def test_an_append_refuses_to_write_a_container_a_second_time_below_another_parent(tmp_path, is_new):
+    nwbfile = mock_NWBFile()
+    nwbfile.add_acquisition(TimeSeries(name="moved", data=[1.0], unit="V", rate=1.0))
+    nwbfile.create_processing_module("old", "a module")
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        module = nwbfile.create_processing_module("new", "a module") if is_new else nwbfile.processing["old"]
+        module.add(nwbfile.acquisition.pop("moved"))
+        with pytest.raises(ConflictError, match="'moved' is in the file already") as caught:
+            io.write(nwbfile)
+    assert caught.value.path == "/acquisition/moved"
+    nwbfile = samples.read_zarr(path)
+    assert (sorted(nwbfile.processing), len(nwbfile.processing["old"].data_interfaces)) == (["old"], 0)
+    assert nwbfile.objects[nwbfile.acquisition["moved"].object_id] is nwbfile.acquisition["moved"]
+
+
 @pytest.mark.parametrize("holder", [vars, lambda column: column.fields])
 def test_an_append_refuses_other_values_of_a_column(tmp_path: Path, holder: Callable[[Any], dict[str, Any]]) -> None:
     path = written(tmp_path, "zarr 2")

@@ -335,6 +335,7 @@ class _Known(NamedTuple):
     container: Any
     values: dict[str, Any]  # of its fields, and the data of a dataset
     children: tuple[Any, ...]
+    parent: Any
     lengths: dict[str, int]  # of lists and arrays in memory, which the file does not follow once they are written
 
 
@@ -362,7 +363,8 @@ class KnownFields:
         for container in containers_below(root):
             # the container itself is kept too, so that its id stays its own
             values, children = _values_of(container), tuple(container.children)
-            self._known[id(container)] = _Known(container, values, children, _lengths(values) if is_written else {})
+            lengths = _lengths(values) if is_written else {}
+            self._known[id(container)] = _Known(container, values, children, container.parent, lengths)
 
     def unwritten(self) -> list[str]:
         """Return the containers that were changed, or got new members, since they were last read or written."""
@@ -383,13 +385,14 @@ class KnownFields:
         return ((name, builder) for name, builder in known if isinstance(builder, (DatasetBuilder, LinkBuilder)))
 
     def check(self) -> None:
-        """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
+        """Mark the containers whose fields have changed as modified; refuse those moved, and new values of datasets."""
         for known in self._known.values():
             container, before, now = known.container, known.values, _values_of(known.container)
             # identity, since comparing values would read all data of the file
             changed = {name for name, value in now.items() if value is not None and value is not before.get(name)}
             if self._manager.get_builder(container) is None:
                 continue
+            self._check_parent(known)
             for name, builder in self._stored(container, changed) if changed else ():
                 if self._is_written(builder):
                     _check_data(builder, now[name], before.get(name), self._location)
@@ -398,6 +401,20 @@ class KnownFields:
                 _warn_of_fixed(container, self._manager, changed, self._location)
                 container.set_modified()
         self.check_lengths()
+
+    def _check_parent(self, known: _Known) -> None:
+        """Refuse a container that has another parent of the same file now: an append would leave it in both places."""
+        container, top = known.container, known.container.parent
+        if top is known.parent or top is None:
+            return
+        while top.parent is not None:
+            top = top.parent
+        if id(top) in self._known:
+            what = f"{type(container).__name__} {container.name!r}"
+            problem = f"the {what} is in the file already, and is to be written below another parent"
+            path = builder_path(self._manager.get_builder(container))
+            remedy = "Leave it where it is, or remove it by io.remove and add a new object that has its values."
+            raise errors.ConflictError(problem, store=self._location, path=path, remedy=remedy)
 
     def is_unchanged(self, builder: Any, name: str | None) -> bool:
         """Tell whether an attribute of a builder, or with None its data, is that of a field as read or written."""
