@@ -272,6 +272,21 @@ def test_files_are_compared_whose_types_zarr_lacks(tmp_path, dtype):
 
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+def test_references_in_attributes_to_a_deleted_object_are_null(tmp_path, zarr_format):
+    def write(file: h5py.File) -> None:
+        deleted = file.create_dataset("deleted", data=[1])
+        file.attrs["scalar"] = deleted.ref
+        file.attrs.create("array", np.array([deleted.ref, file.ref], object), dtype=h5py.ref_dtype)
+        del file["deleted"]
+
+    with h5py.File(there_and_back(tmp_path, write, zarr_format)) as file:
+        assert not file.attrs["scalar"]
+        null, other = file.attrs["array"]
+        assert not null
+        assert file[other].name == "/"
+
+
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 @pytest.mark.parametrize("track_order", [True, False])
 def test_orders_of_creation(tmp_path, track_order, zarr_format):
     back = there_and_back(tmp_path, orders, zarr_format, track_order=track_order)

@@ -179,6 +179,10 @@ def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> t
     is_json = in_zarr and note["type"] == to_note(JSON_ROW) and not values.ndim
     if is_json and (value := _from_json(values["json"][()])) is not None:
         return value, {}
+    if isinstance(element, Reference):  # one without a target is null, as in a dataset: JSON has no other form for it
+        for index, reference in np.ndenumerate(values):
+            if reference and encode(reference) is None:
+                values[index] = None
     try:
         in_zarr = in_zarr and (all(values.flat) if isinstance(element, Reference) else kind_of(element) != "compound")
     except ValueRefusedError:  # a sequence of variable length, or an array of text
