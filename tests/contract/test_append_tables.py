@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hdmf.build import ReferenceBuilder
+from hdmf.common import DynamicTable, VectorData, get_manager
 from hdmf.data_utils import append_data, extend_data
 from pynwb.icephys import VoltageClampSeries
 from pynwb.ophys import ImageSegmentation, PlaneSegmentation
 from pynwb.testing.mock.ophys import mock_ImagingPlane
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from tests import samples
 from tests.contract.test_1_append import valid
@@ -253,3 +254,26 @@ def test_all_kinds_of_elements_are_appended_extended_and_cut_alike(folder, data_
             assert (word, to.name) == ("long", "first")
         else:
             assert np.array(last).tolist() == (list(element) if name == "numbers" else element)
+
+
+@pytest.mark.parametrize(("zarr_format", "layout"), [(2, {}), (3, {}), ("both", {}), (3, {"shards": (4, 4)})])
+@pytest.mark.parametrize("kind", ["numbers", "text"])
+def test_elements_are_assigned_by_a_mask_of_the_full_shape(tmp_path, zarr_format, layout, kind):
+    values: Any = np.arange(20.0).reshape(5, 4)
+    if kind == "text":
+        values = values.astype(str).astype(object)
+    column = VectorData(name="x", description="", data=ZarrDataIO(values.copy(), chunks=(2, 2), **layout))
+    with ZarrIO(tmp_path / "a.zarr", "w", manager=get_manager(), zarr_format=zarr_format) as io:
+        io.write(DynamicTable(name="root", description="", columns=[column]))
+    mask, none = np.arange(20).reshape(5, 4) % 3 == 1, np.zeros((5, 4), bool)
+    mask[:, 3] = mask[0] = False  # so that its bounds are smaller than the array
+    with ZarrIO(tmp_path / "a.zarr", "r+", manager=get_manager()) as io:
+        array = io.read()["x"].data
+        for key, given in [(mask, values[::-1][mask]), ((mask,), values[4, 3]), (none, values[none])]:
+            array[key] = given
+            values[key] = given
+            np.testing.assert_array_equal(array[:], values)
+        with pytest.raises(UsageError, match=r"data of shape \(2,\) do not fill the selection"):
+            array[mask] = values[0, :2]
+    with ZarrIO(tmp_path / "a.zarr", "r", manager=get_manager()) as io:
+        np.testing.assert_array_equal(io.read()["x"].data[:], values)

@@ -30,6 +30,7 @@ from hdmf_zarr_backend.array.chunks import (
     Overlap,
     copy_part,
     fill_array,
+    full_mask,
     normalise,
     overlaps,
 )
@@ -625,9 +626,10 @@ class EditableArray(LazyArray):
 
     @_one_at_a_time
     def __setitem__(self, key: Any, value: Any) -> None:
+        key, mask = full_mask(key, self.shape) or (key, None)
         axes = normalise(key, self.shape)
         lengths = tuple(axis.length for axis in axes)
-        kept = tuple(axis.length for axis in axes if not axis.drop)
+        kept = tuple(axis.length for axis in axes if not axis.drop) if mask is None else (np.count_nonzero(mask),)
         own_remedy = _OF_INDEX if data_type_of(self.node) == "VectorIndex" else ""
         try:
             values = self._values(value)
@@ -638,11 +640,15 @@ class EditableArray(LazyArray):
         while values.ndim > len(kept) and values.shape[0] == 1:
             values = values[0]
         try:
-            values = np.broadcast_to(values, kept).reshape(lengths)
+            values = np.broadcast_to(values, kept)
+            values = values.reshape(lengths) if mask is None else values
         except ValueError as error:
             problem = f"data of shape {values.shape} do not fill the selection, which has shape {kept}"
             remedy = f"Give data of that shape, or one value; io.replace({self.name!r}, values) gives it another shape."
             raise self._unusable(problem, own_remedy or remedy) from error
+        if mask is not None:  # the elements around it, within its bounds, keep their values
+            values, given = self._reader.read(key).copy(), values
+            values[mask] = given
         self._assign(axes, values)
 
     def _values(self, data: Any) -> Array:
