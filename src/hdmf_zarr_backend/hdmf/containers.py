@@ -386,13 +386,15 @@ class KnownFields:
 
     def check(self) -> None:
         """Mark the containers whose fields have changed as modified; refuse those moved, and new values of datasets."""
+        for known in self._known.values():  # first: a write that is refused loses nothing of which it would warn
+            if self._manager.get_builder(known.container) is not None:
+                self._check_parent(known)
         for known in self._known.values():
             container, before, now = known.container, known.values, _values_of(known.container)
             # identity, since comparing values would read all data of the file
             changed = {name for name, value in now.items() if value is not None and value is not before.get(name)}
             if self._manager.get_builder(container) is None:
                 continue
-            self._check_parent(known)
             for name, builder in self._stored(container, changed) if changed else ():
                 if self._is_written(builder):
                     _check_data(builder, now[name], before.get(name), self._location)
