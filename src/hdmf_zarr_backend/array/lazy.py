@@ -629,7 +629,7 @@ class EditableArray(LazyArray):
         key, mask = full_mask(key, self.shape) or (key, None)
         axes = normalise(key, self.shape)
         lengths = tuple(axis.length for axis in axes)
-        kept = tuple(axis.length for axis in axes if not axis.drop) if mask is None else (np.count_nonzero(mask),)
+        kept = tuple(axis.length for axis in axes if not axis.drop) if mask is None else (int(np.count_nonzero(mask)),)
         own_remedy = _OF_INDEX if data_type_of(self.node) == "VectorIndex" else ""
         try:
             values = self._values(value)
