@@ -649,6 +649,7 @@ class EditableArray(LazyArray):
         if mask is not None:  # the elements around it, within its bounds, keep their values
             values, given = self._reader.read(key).copy(), values
             values[mask] = given
+        self._check_changing(axes)
         self._assign(axes, values)
 
     def _values(self, data: Any) -> Array:
@@ -668,15 +669,14 @@ class EditableArray(LazyArray):
         return cast(data, dtype, same_kind=True)
 
     def _assign(self, axes: list[Axis], values: Array) -> None:
-        self._check_changing(axes)
         stored, codec = self.node.stored, self._reader.codec
         for part in overlaps(axes, stored.chunks):
-            chunk = self._edits.chunk(self.path, part.chunk)
             if self._is_replaced(part):  # it is not read: it may be damaged, or of an old type
                 chunk = fill_array(stored, codec.dtype, stored.chunks)
-            elif chunk is None:
+            else:
+                held = self._edits.chunk(self.path, part.chunk)
                 # a copy: the cache keeps the stored chunk, to which an undone change returns
-                chunk = self._reader.chunk(part.chunk).copy()
+                chunk = held if held is not None else self._reader.chunk(part.chunk).copy()
             copy_part(values, part.outer, chunk, part.inner)
             self._edits.put(self._reader, part.chunk, chunk)
 
