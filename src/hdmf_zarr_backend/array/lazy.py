@@ -626,7 +626,7 @@ class EditableArray(LazyArray):
         key, mask = full_mask(key, self.shape) or (key, None)
         axes = normalise(key, self.shape)
         lengths = tuple(axis.length for axis in axes)
-        kept = tuple(axis.length for axis in axes if not axis.drop) if mask is None else (np.count_nonzero(mask),)
+        kept = tuple(axis.length for axis in axes if not axis.drop) if mask is None else (int(np.count_nonzero(mask)),)
         own_remedy = _OF_INDEX if data_type_of(self.node) == "VectorIndex" else ""
         try:
             values = self._values(value)
@@ -646,6 +646,7 @@ class EditableArray(LazyArray):
         if mask is not None:  # the elements around it, within its bounds, keep their values
             values, given = self._reader.read(key).copy(), values
             values[mask] = given
+        self._check_changing(axes)
         self._assign(axes, values)
 
     def _values(self, data: Any) -> Array:
@@ -665,15 +666,14 @@ class EditableArray(LazyArray):
         return cast(data, dtype, same_kind=True)
 
     def _assign(self, axes: list[Axis], values: Array) -> None:
-        self._check_changing(axes)
         stored, codec = self.node.stored, self._reader.codec
         for part in overlaps(axes, stored.chunks):
-            chunk = self._edits.chunk(self.path, part.chunk)
             if self._is_replaced(part):  # it is not read: it may be damaged, or of an old type
                 chunk = fill_array(stored, codec.dtype, stored.chunks)
-            elif chunk is None:
+            else:
+                held = self._edits.chunk(self.path, part.chunk)
                 # a copy: the cache keeps the stored chunk, to which an undone change returns
-                chunk = self._reader.chunk(part.chunk).copy()
+                chunk = held if held is not None else self._reader.chunk(part.chunk).copy()
             copy_part(values, part.outer, chunk, part.inner)
             self._edits.put(self._reader, part.chunk, chunk)
 

@@ -175,10 +175,9 @@ def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> t
     if attribute.shape is None:
         return h5py.Empty(dtype), {"type": to_note(element), "space": "null"}
     values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
-    if in_zarr and isinstance(element, Compound) and not values.ndim and to_note(element) == to_note(JSON_ROW):
-        value = _from_json(values["json"][()])
-        if value is not None:
-            return value, {}
+    is_json = in_zarr and isinstance(element, Compound) and not values.ndim and to_note(element) == to_note(JSON_ROW)
+    if is_json and (value := _from_json(values["json"][()])) is not None:
+        return value, {}
     if isinstance(element, Reference):  # one without a target is null, as in a dataset: JSON has no other form for it
         for index, reference in np.ndenumerate(values):
             if reference and encode(reference) is None:

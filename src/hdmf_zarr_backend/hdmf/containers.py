@@ -161,9 +161,10 @@ def build_again(
     for container, new, old in manager.built:
         if isinstance(container, Data):
             keep_settings(container.data, new)
-        if isinstance(container, Data) and container.fields.get("data", container.data) is not container.data:
-            what = f"fields['data'] of the {type(container).__name__} {container.name!r}, which has its data elsewhere"
-            _warn_of_dropped(location, what, f"Use io.replace({builder_path(new)!r}, values) in the new file")
+            if container.fields.get("data", container.data) is not container.data:
+                name = f"{type(container).__name__} {container.name!r}"
+                what = f"fields['data'] of the {name}, which has its data elsewhere"
+                _warn_of_dropped(location, what, f"Use io.replace({builder_path(new)!r}, values) in the new file")
         if old is not None and type(old) is type(new):
             merge = _Merge(manager, again, container, old)
             if container.modified:
@@ -386,13 +387,13 @@ class KnownFields:
 
     def check(self) -> None:
         """Mark the containers whose fields have changed as modified; refuse those moved, and new values of datasets."""
-        for known in self._known.values():
+        built = [each for each in self._known.values() if self._manager.get_builder(each.container) is not None]
+        for known in built:  # first: a write that is refused loses nothing of which it would warn
+            self._check_parent(known)
+        for known in built:
             container, before, now = known.container, known.values, _values_of(known.container)
             # identity, since comparing values would read all data of the file
             changed = {name for name, value in now.items() if value is not None and value is not before.get(name)}
-            if self._manager.get_builder(container) is None:
-                continue
-            self._check_parent(known)
             for name, builder in self._stored(container, changed) if changed else ():
                 if self._is_written(builder):
                     _check_data(builder, now[name], before.get(name), self._location)

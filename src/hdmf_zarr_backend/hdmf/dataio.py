@@ -144,7 +144,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     @property
     def io_settings(self) -> dict[str, Any]:
         """A copy of the storage options that are set, as they were given; ``compressors=False`` is None in it."""
-        settings = {key: value for key, value in self._given.items() if value is not None}
+        # True is the default, which hdmf-zarr 0.14 does not name
+        left_out = {name for name in ("compressor", "compressors") if self._given[name] is True}
+        settings = {key: value for key, value in self._given.items() if value is not None and key not in left_out}
         return settings | ({"compressors": None} if settings.get("compressors") is False else {})
 
     @property

@@ -244,8 +244,6 @@ class LocalStore(base.Store):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        if prefix:
-            base.check_inside(prefix, self.location)
         files = ((key, size_of(entry)) for key, entry in self._walk(prefix))
         return {key: size for key, size in files if size is not None}
 
@@ -266,8 +264,9 @@ class LocalStore(base.Store):
                     stack.append(key)
 
     def _entries(self, prefix: str) -> list[os.DirEntry[str]]:
+        folder = self._path(prefix)
         try:
-            return list(os.scandir(f"{self.root}/{prefix}"))
+            return list(os.scandir(folder))
         except (OSError, UnicodeEncodeError) as error:
             self._raise_unless_absent(error, prefix.rstrip("/"), "listed")
             return []
