@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element
@@ -329,6 +329,7 @@ def _packed(types: list[Any]) -> list[int]:
     return [0, *itertools.accumulate(member.get_size() for member in types)]
 
 
+@lru_cache  # of few types in most files
 def to_hdf5(element: Element) -> Any:
     """Return the ``h5py.h5t.TypeID`` of elements."""
     try:

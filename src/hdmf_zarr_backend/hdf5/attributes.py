@@ -13,10 +13,11 @@ Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy 
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import h5py
 import numpy as np
@@ -48,7 +49,28 @@ from hdmf_zarr_backend.encoding.hdf5_values import (
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, ArrayOf, Compound, Element, Reference, Sequence, Text
 
+T = TypeVar("T")
+_TYPES = 1000  # kept at most
 
+
+def _by_type(function: Callable[..., T]) -> Callable[..., T]:
+    """Keep what a function returns for an HDF5 type, since most objects of a file have one of few types."""
+    # By the encoded type, which takes HDF5 a tenth of the time of a description.
+    results: dict[Hashable, T] = {}
+
+    @functools.wraps(function)
+    def call(tid: Any, **options: bool) -> T:
+        key = (tid.encode(), *options.values())
+        if key not in results:
+            if len(results) >= _TYPES:
+                results.clear()
+            results[key] = function(tid.copy(), **options)  # a copy, because a named type belongs to its file
+        return results[key]
+
+    return call
+
+
+@_by_type
 def storable_type(tid: Any) -> Element:
     """Return the `Element` of an ``h5py.h5t.TypeID`` whose values can be stored."""
     element = from_hdf5(tid)
@@ -73,6 +95,7 @@ def _parts(tid: Any) -> Iterator[Any]:
             pending.append(part.get_super())
 
 
+@_by_type
 def is_sparse(tid: Any) -> bool:
     """Tell whether a type has numbers that use less than half of their bits."""
     # HDF5 2.0 treats such a type as damage in a file without checksums, which the oldest version of the format is.
@@ -82,22 +105,22 @@ def is_sparse(tid: Any) -> bool:
 
 # ---- memory types ---------------------------------------------------------------------------------------------------
 
-_PLAIN = (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.REFERENCE)  # h5py's type is the one, if there is one
 
-
-def numpy_type(tid: Any, element: Element | None = None) -> np.dtype[Any]:
+@_by_type
+def numpy_type(tid: Any) -> np.dtype[Any]:
     """Return the NumPy type for values of ``tid``: h5py's, but for fields that overlap or do not fit in it."""
-    if element is None and tid.get_class() in _PLAIN:  # describing a type takes most of the time of an attribute
-        with suppress(TypeError, ValueError):
-            return tid.dtype  # type: ignore[no-any-return]
-    match from_hdf5(tid) if element is None else element:
+    return _numpy_type(tid, from_hdf5(tid))
+
+
+def _numpy_type(tid: Any, element: Element) -> np.dtype[Any]:
+    match element:
         case ArrayOf(base, shape):
             while tid.get_class() == h5t.ARRAY:
                 tid = tid.get_super()
-            return np.dtype((numpy_type(tid, base), shape))
+            return np.dtype((_numpy_type(tid, base), shape))
         case Compound(fields):
             types = map(tid.get_member_type, range(tid.get_nmembers()))
-            members = [(part, name, numpy_type(part, each)) for part, (name, each) in zip(types, fields, strict=True)]
+            members = [(part, name, _numpy_type(part, each)) for part, (name, each) in zip(types, fields, strict=True)]
             # h5py's fields overlap, or it fails, if one is larger in NumPy than in HDF5, as those of small floats are;
             # then they are packed here
             if any(dtype.itemsize > part.get_size() for part, _, dtype in members):
@@ -105,20 +128,25 @@ def numpy_type(tid: Any, element: Element | None = None) -> np.dtype[Any]:
     return tid.dtype  # type: ignore[no-any-return]
 
 
-def memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
-    """Return the memory type for values of ``tid`` in a NumPy array of ``dtype``, which is that of `numpy_type`."""
+@_by_type
+def memory_type(tid: Any, *, writing: bool) -> Any:
+    """Return the memory type for values of ``tid`` in a NumPy array of its `numpy_type`."""
+    return _memory_type(tid, numpy_type(tid), writing=writing)
+
+
+def _memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
     form = tid.get_class()
     if form == h5t.STRING and not tid.is_variable_str():
         return tid if writing and tid.get_strpad() == h5t.STR_NULLTERM else h5t.py_create(dtype)
     if form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b"):
         return tid
     if form == h5t.ARRAY:
-        return h5t.array_create(memory_type(tid.get_super(), dtype.base, writing=writing), tid.get_array_dims())
+        return h5t.array_create(_memory_type(tid.get_super(), dtype.base, writing=writing), tid.get_array_dims())
     if form != h5t.COMPOUND or dtype.fields is None:
         return h5t.py_create(dtype)
     memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
     for index, (member, offset, *_) in enumerate(dtype.fields.values()):  # members are at their offsets in NumPy
-        part = memory_type(tid.get_member_type(index), member, writing=writing)
+        part = _memory_type(tid.get_member_type(index), member, writing=writing)
         memory.insert(tid.get_member_name(index), offset, part)
     return memory
 
@@ -170,11 +198,11 @@ class NewerFormatNeededError(Exception):
 def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> tuple[Any, dict[str, Any]]:
     """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
     # without ``in_zarr`` it is kept in the note in any case, as for an object that Zarr does not have
-    tid = attribute.get_type()
+    tid, shape = attribute.get_type(), attribute.shape
     element, dtype = storable_type(tid), numpy_type(tid)
-    if attribute.shape is None:
+    if shape is None:
         return h5py.Empty(dtype), {"type": to_note(element), "space": "null"}
-    values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
+    values = read_values(attribute, shape, dtype, memory_type(tid, writing=False))
     is_json = in_zarr and isinstance(element, Compound) and not values.ndim and to_note(element) == to_note(JSON_ROW)
     if is_json and (value := _from_json(values["json"][()])) is not None:
         return value, {}
@@ -187,8 +215,8 @@ def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> t
     except ValueRefusedError:  # a sequence of variable length, or an array of text
         in_zarr = False
     if not in_zarr:
-        shape, kept = list(attribute.shape), encode_array(values, element, encode)
-        return None, {"type": to_note(element), "shape": shape, "value": kept}
+        kept = encode_array(values, element, encode)
+        return None, {"type": to_note(element), "shape": list(shape), "value": kept}
     value = _value(values, element)
     if isinstance(element, Reference):
         return value, {} if values.size else {"type": to_note(element)}
@@ -199,9 +227,9 @@ def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> t
     return value, {} if to_note(default) == note else {"type": note}
 
 
-def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:
+def read_values(attribute: Any, shape: tuple[int, ...], dtype: np.dtype[Any], memory: Any) -> Array:
     """Return the values of an attribute as an array; ``memory`` is their type in memory."""
-    values: Array = np.zeros(attribute.shape, dtype)
+    values: Array = np.zeros(shape, dtype)
     if values.size:
         attribute.read(values, mtype=memory)
     return values
@@ -262,7 +290,7 @@ def write_attribute(
             raise NewerFormatNeededError(name) from error
         if values is not None and values.size:
             values = np.ascontiguousarray(values).reshape(values.shape)
-            attribute.write(values, mtype=memory_type(tid, numpy_type(tid), writing=True))
+            attribute.write(values, mtype=memory_type(tid, writing=True))
     return values is not None and values.dtype.names == ("json",) and "value" not in note
 
 

@@ -90,7 +90,7 @@ class Hdf5Data:
 
         if tid.equal(h5t.STD_REF_OBJ) and (references := encoded(tid)) is not None:
             return references
-        values = read_block(node, bounds, self._dtype, memory_type(tid, self._dtype, writing=False))
+        values = read_block(node, bounds, self._dtype, memory_type(tid, writing=False))
         for index in range(tid.get_nmembers()) if tid.get_class() == h5t.COMPOUND else ():
             member = tid.get_member_type(index)
             if member.equal(h5t.STD_REF_OBJ):
@@ -343,10 +343,10 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
         attributes = {}
         for name, attribute in attribute_names(node):
             element, dtype, memory = _stored(attribute.get_type())
-            value = None
-            if attribute.shape is not None:
-                value = plain_values(read_values(attribute, dtype, memory), element, self._resolve)
-            attributes[name] = content.AttributeContent(element, attribute.shape, value)
+            shape, value = attribute.shape, None
+            if shape is not None:
+                value = plain_values(read_values(attribute, shape, dtype, memory), element, self._resolve)
+            attributes[name] = content.AttributeContent(element, shape, value)
         return attributes
 
     def _dataset(
@@ -411,4 +411,4 @@ def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
         return Opaque(size, f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
     if dtype.kind == "c" and isinstance(element, Compound):  # of floats with a custom layout
         element = Number("complex", tid.get_size())
-    return element, dtype, memory_type(tid, dtype, writing=False)
+    return element, dtype, memory_type(tid, writing=False)

@@ -487,7 +487,7 @@ class Filler:
 
         tid = dataset.get_type()
         values = attributes.numpy_type(tid)
-        target = _Target(placed, form, node, dataset, refer, values, attributes.memory_type(tid, values, writing=True))
+        target = _Target(placed, form, node, dataset, refer, values, attributes.memory_type(tid, writing=True))
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
