@@ -159,6 +159,16 @@ def test_text_of_zarr_itself(tmp_path):
         assert document(path, "d/.zarray")["chunks"] == [3]
 
 
+@needs_zarr_3
+@pytest.mark.parametrize("number", [2, 3])
+def test_text_that_zarr_has_not_written(tmp_path, number):
+    """An array without a group around it, which has one document in format 3: its own and that of the root."""
+    array = zarr.create_array(str(tmp_path / "a"), shape=(5,), chunks=(2,), dtype=str, zarr_format=number)
+    array[:2] = np.array(["a", "ü"], dtype=object)
+    path = write_builder(tmp_path / "new.zarr", root(dataset("d", array)))
+    assert read_builder(path)["d"].data[()].tolist() == ["a", "ü", "", "", ""]
+
+
 @pytest.mark.parametrize("source", [_member, _memory, _zip])
 def test_processes_copy_what_they_can_open(tmp_path, source):
     """An array in the memory of this process is read in it."""

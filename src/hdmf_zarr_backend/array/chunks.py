@@ -753,15 +753,16 @@ def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[I
     """Yield shape, chunks, data type and codecs as the own and the consolidated document of an array state them now."""
     # if they contradict each other in a file that no one has changed, a chunk is damaged, and the array is not old
     name, first = (zarr2.ARRAY, zarr2.CONSOLIDATED) if array.original is None else (zarr3.DOCUMENT, zarr3.DOCUMENT)
-    for key in (join(path, name), first):
+    own = join(path, name)
+    for key in dict.fromkeys((own, first)):  # one key for an array of format 3 without a group around it
         text = store.unwrapped.get(key)
         # a damaged document states nothing: the other may be intact, and `verify` reports it
         with suppress(MetadataError):
             document: Any = None if text is None else load(text, key=key)
-            if document is not None and key == first:
+            if document is not None and key != own:
                 is_v2 = name == zarr2.ARRAY
                 block = as_dict(as_dict(document).get(zarr3.CONSOLIDATED)).get("metadata")
-                document = zarr2.unwrap(document).get(join(path, name)) if is_v2 else as_dict(block).get(path)
+                document = zarr2.unwrap(document).get(own) if is_v2 else as_dict(block).get(path)
             if document is None:
                 yield None
             elif name == zarr2.ARRAY:
