@@ -152,6 +152,18 @@ def test_types(data_type, dtype, order):
     assert kept.tolist() == (values.tolist() if np.dtype(dtype).kind != "b" else [True, False])
 
 
+@pytest.mark.parametrize(("data_type", "dtype", "value"), [
+    (named("null_terminated_bytes", length_bytes=2), "S2", b"ab"), (named("raw_bytes", length_bytes=2), "V2", b"ab"),
+    ("complex64", "c8", 1 + 2j), (named("struct", fields=[["n", "int16"]]), [("n", "i2")], (5,)),
+], ids=str)  # fmt: skip
+def test_what_rows_have_beside_text(data_type, dtype, value):
+    text = named("fixed_length_utf32", length_bytes=8)
+    fields = [{"name": "text", "data_type": text}, {"name": "other", "data_type": data_type}]
+    values = np.array([("ab", value), ("ü", value)], [("text", "U2"), ("other", dtype)])
+    result = read(document((2,), data_type=named("struct", fields=fields)), {"c/0": values.tobytes()})
+    assert result.tolist() == values.tolist()
+
+
 @pytest.mark.parametrize(("fill", "data_type", "value"), [
     ("0x7fc00000", "float32", np.nan), ("0x3c00", "float16", 1.0), ("-Infinity", "float64", -np.inf),
     ([1.0, "NaN"], "complex64", complex(1, np.nan)), (["0x40000000", "-Infinity"], "complex64", complex(2, -np.inf)),

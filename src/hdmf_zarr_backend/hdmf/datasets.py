@@ -195,7 +195,10 @@ class _Table(_Resolving):
         try:
             if flat.ndim == 2:  # lists of cells
                 for column, name in enumerate(self.fields):
-                    rows[name] = flat[:, column]
+                    cells: Any = flat[:, column]
+                    if rows.dtype[name].kind == "c":  # a stored number is a list of two, as in JSON
+                        cells = [complex(*cell) if type(cell) is list else cell for cell in cells]
+                    rows[name] = cells
             elif flat.dtype.names is not None:
                 for stored, name in zip(flat.dtype.names, self.fields, strict=True):
                     rows[name] = flat[stored]
