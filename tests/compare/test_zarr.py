@@ -1,5 +1,6 @@
 """The comparing tool on two Zarr files: exactly the planted difference is found."""
 
+import json
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from hdmf_zarr_backend import ZarrDataIO, convert, upgrade
 from hdmf_zarr_backend.comparison import compare, open_content
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from tests.compare.planted import places
-from tests.documents import change_attributes
+from tests.documents import change_attributes, forget_consolidated
 from tests.trees import dataset, root, write_builder
 
 NUMBERS = np.arange(24, dtype="<i4").reshape(6, 4)
@@ -55,6 +56,16 @@ def test_a_difference_of_files_that_never_were_in_hdf5_is_found(sample, tmp_path
 
 def test_the_same_tree_written_twice_is_equal(sample, tmp_path):
     assert compare(sample, write(tmp_path / "b.zarr")) == []
+
+
+def test_an_empty_fill_value_of_text_is_what_an_undefined_one_is(tmp_path):
+    """zarr-python has one in each document of text, and a copy has none, so that xarray does not mask empty text."""
+    write_builder(tmp_path / "a.zarr", root(dataset("texts", ["a", ""])))
+    forget_consolidated(tmp_path / "a.zarr")
+    document = tmp_path / "a.zarr" / "texts" / ".zarray"
+    document.write_text(json.dumps({**json.loads(document.read_text()), "fill_value": ""}))
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=2)
+    assert compare(tmp_path / "a.zarr", tmp_path / "b.zarr") == []
 
 
 def test_no_chunk_is_read_for_the_structure_alone(sample, tmp_path):

@@ -223,9 +223,9 @@ class ArrayReader:
         is_text = isinstance(element, Text)
         dtype = numpy_dtype(stored.data_type)
         chosen = fill_scalar(stored, dtype) if is_text or means.form == "plain" else None
-        # zarr 2 declared 0 for all types, also for text that is stored as JSON
-        if is_text and chosen == 0:
-            chosen = ""
+        # what is undefined is empty, and so is the 0 that zarr 2 declared for all types, also for text stored as JSON
+        if is_text and chosen in (0, "", b""):
+            chosen = None
         if chosen is not None:
             return _block_values(np.full(_axes_of(element), chosen, dtype), element, (), self._resolve)
         if not self._as_hdf5:
