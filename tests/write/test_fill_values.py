@@ -14,7 +14,7 @@ from hdmf.data_utils import DataChunkIterator
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ValueRefusedError
-from tests.documents import document
+from tests.documents import document, forget_consolidated
 from tests.trees import dataset, edit_builder, read_builder, root, write_builder
 from tests.zarrs import IS_ZARR_2
 
@@ -116,6 +116,22 @@ def test_a_resized_copy_has_the_fill_value_of_hdf5(tmp_path, kind, zarr_format):
     with h5py.File(tmp_path / "b.h5") as file:
         assert file["d"].fillvalue == fill
         assert file["d"][3:].tolist() == wanted
+
+
+def test_text_of_fixed_length_in_hdf5(tmp_path):
+    """It has variable length there, and h5py cannot write a fill value of records with such text."""
+    path, records = tmp_path / "a.zarr", np.array([(1, "a")] * 2, [("n", "i4"), ("text", "U3")])
+    filled = ZarrDataIO(records, fillvalue=np.array((7, "xy"), records.dtype)[()], chunks=(3,))
+    write_builder(path, root(dataset("records", filled)), zarr_format=2)
+    forget_consolidated(path)
+    formats = {} if IS_ZARR_2 else {"zarr_format": 2}
+    given: dict[str, Any] = {"shape": (2,), "chunks": (2,), "dtype": "<U3", "fill_value": "xy", **formats}
+    zarr.open_array(str(path / "texts"), mode="w", **given)[:] = np.array(["a", "b"])
+    convert(path, tmp_path / "a.h5", check=False)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["texts"].fillvalue == b"xy"
+        assert file["texts"][:].tolist() == [b"a", b"b"]
+        assert file["records"][:].tolist() == [(1, b"a")] * 2
 
 
 @pytest.mark.parametrize(

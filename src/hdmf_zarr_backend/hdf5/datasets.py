@@ -182,8 +182,9 @@ def creation_list(stored: StoredArray, note: Note, element: Element, tid: Any, s
     else:  # a note may say "undefined", which h5py cannot set; it does not change what is stored
         own = numpy_dtype(stored.data_type)
         has_fill = dtype.subdtype is None and (not own.hasobject or elements.stored_text(stored) is not None)
+        has_fill = has_fill and not (dtype.names and dtype.hasobject)  # with one, h5py damages the file
         fill = fill_scalar(stored, own) if has_fill else None
-        if not fill if own.hasobject else fill is None or dtype.kind == "O":
+        if fill is None or ((own.hasobject or dtype.kind == "O") and not fill):
             return properties
         value = np.array(fill, own).astype(dtype)
     if dtype.kind in "OS":
