@@ -250,13 +250,14 @@ def test_where_warnings_are_errors_the_file_is_closed_all_the_same(folder):
     assert contents(path) == before
 
 
+def broken() -> Iterator[Any]:
+    yield 1.0
+    raise OSError("the amplifier is gone")
+
+
 def test_a_failed_write_raises_its_own_error_only(folder):
     path = with_units(folder / "file.nwb.zarr")
     before = contents(path)
-
-    def broken() -> Iterator[Any]:
-        yield 1.0
-        raise OSError("the amplifier is gone")
 
     def change() -> None:
         with samples.edit_zarr(path) as nwbfile:
@@ -267,6 +268,41 @@ def test_a_failed_write_raises_its_own_error_only(folder):
     with warnings.catch_warnings(), pytest.raises(OSError, match="amplifier"):
         warnings.simplefilter("error")
         change()
+    assert contents(path) == before
+
+
+def fail_to_write(io: NWBZarrIO) -> None:
+    """Catch the error of an append of a series whose iterator fails."""
+    nwbfile = io.read()
+    late = DataChunkIterator(broken(), buffer_size=1)
+    nwbfile.add_acquisition(TimeSeries(name="late", data=late, unit="V", rate=1.0))
+    with pytest.raises(OSError, match="amplifier"):
+        io.write(nwbfile)
+
+
+def test_what_waits_is_kept_when_a_failed_write_is_caught(folder):
+    path = with_units(folder / "file.nwb.zarr")
+    with NWBZarrIO(path, "r+") as io:
+        io.read().acquisition["trace"].data.append([[7, 8, 9]])
+        fail_to_write(io)
+    with NWBZarrIO(path, "r+") as io, pytest.warns(DroppedChangesWarning, match="NWBFile"):
+        assert len(io.read().acquisition["trace"].data) == 21
+        io.read().acquisition["trace"].data.append([[7, 8, 9]])
+        fail_to_write(io)
+        io.rename("/acquisition/trace", "renamed")
+    assert read(path).acquisition["renamed"].data[20:].tolist() == [[7, 8, 9], [7, 8, 9]]
+    assert valid(path)
+
+
+def test_a_reference_to_what_a_failed_write_has_not_added_is_refused(folder):
+    path = samples.write_zarr(folder / "file.nwb.zarr")
+    before = contents(path)
+    with pytest.raises(ConflictError, match="not in the file"), NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        device = nwbfile.create_device("another")
+        electrodes = nwbfile.create_electrode_group("another", description="", location="", device=device)
+        nwbfile.electrodes["group"].data[0] = electrodes
+        fail_to_write(io)
     assert contents(path) == before
 
 

@@ -56,6 +56,7 @@ class _ChangedArray:
         self.before: Index = reader.array.grid
         self.length = reader.array.shape[:1]
         self.chunks: dict[Index, Array] = {}  # the changed ones, decoded
+        self.deferred: dict[Index, Array] = {}  # the same while they are written, without paths of references
         # the stored chunks that are only cut, with the shape that is left of the array, in which they have values
         self.cut: dict[Index, Index] = {}
         self.removed: set[Index] = set()  # the chunks that were cut off
@@ -165,7 +166,7 @@ class Edits:
         self._is_lost = False  # chunks that were written early were undone, and are not in memory any more
         self.is_marked = False  # the root refuses readers
         self.has_failed = False  # the last write failed and was undone
-        self.is_closed = False  # the file is closed, so that nothing more would be written
+        self.is_closed = False  # nothing more is written: the file is closed, or its block ended by an error
         # held by one change of an array, and while the file is written: no other thread may change an array then
         self.gate = threading.RLock()
         # held while what is kept here changes or is read; a thread that has it does not wait for other threads, which
@@ -387,8 +388,9 @@ class Edits:
         for index in sorted(array.removed):
             if is_inside(index, array.reader.array.grid):
                 self.put(array.reader, index, array.fill())
-        for chunk in array.chunks.values():
-            _resolve(chunk, encode, array.path, self._store.location)
+        array.deferred = dict(array.chunks)
+        for index, chunk in array.deferred.items():
+            array.chunks[index] = _resolved(chunk, encode, array.path, self._store.location)
         most, stored = self._store.read_rules.limits.max_object_bytes, array.reader.array
         filters = wider_filters(stored, array.chunks.values(), most) if array.chunks else None
         if filters is not None:
@@ -482,16 +484,19 @@ class Edits:
             self.is_marked = False
             for array in self._arrays.values():
                 self._is_lost = self._is_lost or bool(array.early)
+                array.chunks |= array.deferred  # their targets may not be in the next write
+                array.deferred = {}
                 array.forget()
             if self._change is not None:
                 self._change.abort(error)
                 self._change = None
 
 
-def _resolve(chunk: Array, encode: Encode, path: str, location: str) -> None:
-    """Give the deferred references in a chunk the form that ``encode`` returns."""
+def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
+    """Return a chunk in which deferred references have the form that ``encode`` returns."""
     if not chunk.dtype.hasobject:
-        return
+        return chunk
+    chunk = chunk.copy()
     names: Sequence[str | None] = chunk.dtype.names or (None,)
     for name in names:
         flat = (chunk if name is None else chunk[name]).reshape(-1)
@@ -499,6 +504,7 @@ def _resolve(chunk: Array, encode: Encode, path: str, location: str) -> None:
             if isinstance(item, DeferredReference):
                 with at(location, path):
                     flat[position] = encode(item.target)
+    return chunk
 
 
 # ---- arrays that grow -----------------------------------------------------------------------------------------------

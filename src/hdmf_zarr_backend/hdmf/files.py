@@ -299,9 +299,9 @@ def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
-    """Write the in-place changes of arrays and the consolidated document; nothing after a write that failed."""
+    """Write the in-place changes of arrays and the consolidated document, also those that a failed write has left."""
     with file.edits.gate:
-        if not file.edits.has_failed and (file.edits.changed or file.edits.is_open):
+        if not file.edits.is_closed and (file.edits.changed or file.edits.is_open):
             prepare(file)
             plan = WritePlan(file.parsed.hierarchy)
             write_changes(file, plan, file.kept_options, partial(_flush, file, encode), is_more=False)
@@ -310,6 +310,7 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     """Discard the in-place changes that are not written yet, because an exception ended the block that made them."""
     # a table may have a refused row in some of its columns, and only the program knew which changes belong together
+    edits.is_closed = True
     if edits.has_failed or not edits.changed:
         return
     paths = few([absolute(path) for path in sorted(edits.changed)])
