@@ -1053,9 +1053,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._outdated.append(self._written_builders)
             self._written_builders = WriteStatusTracker()
             self._fields = KnownFields(self.manager, self.path, self._written_builders.get_written)
-            reading, self._reading, self._zarr_group = self._reading, None, None
-            if reading is not None:
-                reading.outdate(f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)
+            self._reading = self._zarr_group = None
+            file.edits.outdate(f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)
 
     @known_arguments
     def export(

@@ -426,6 +426,22 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
     check(path)
 
 
+def test_arrays_that_are_not_those_of_what_was_read_are_outdated_too(tmp_path):
+    path, wrapper = tmp_path / "a.nwb.zarr", ZarrDataIO(shape=(20,), dtype="f8")
+    nwbfile = nwbfile_of_all()
+    nwbfile.add_acquisition(TimeSeries(name="later", data=wrapper, unit="V", rate=1.0))
+    with NWBZarrIO(path, "a") as io:
+        io.write(nwbfile)
+        plain = io.read().trials["start_time"].data.data
+        wrapper.dataset[:] = 1
+        io.rename("/acquisition/later", "renamed")
+        for array in (plain, wrapper.dataset):
+            with pytest.raises(UsageError, match=r"io\.read\(\)"):
+                array[0] = 5
+    check(path)
+    assert samples.read_zarr(path).acquisition["renamed"].data[:].tolist() == [1] * 20
+
+
 @pytest.mark.parametrize("mode", ["r", "r+"])
 @pytest.mark.parametrize(("values", "what"), [
     (np.arange(50.0), "other chunks"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -162,6 +163,8 @@ class Edits:
         self._change: Change | None = None
         self._open: dict[str, tuple[ChunkReader, Dataset]] = {}
         self._arrays: dict[str, _ChangedArray] = {}
+        # the arrays that users may have, by their ids, since those of one path are equal
+        self._given: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._bytes = 0
         self._is_lost = False  # chunks that were written early were undone, and are not in memory any more
         self.is_marked = False  # the root refuses readers
@@ -214,11 +217,18 @@ class Edits:
             last = int(numbers[-1])
         return last
 
-    def opened(self, reader: ChunkReader, node: Dataset) -> ChunkReader:
-        """Return the one reader of an array, which forgets what is rewritten."""
+    def opened(self, reader: ChunkReader, node: Dataset, array: Any) -> ChunkReader:
+        """Return the one reader of all ``array`` objects of a dataset, which forgets what is rewritten."""
+        self._given[id(array)] = array
         if reader.path not in self._open or self._open[reader.path][0].array is not reader.array:
             self._open[reader.path] = reader, node
         return self._open[reader.path][0]
+
+    def outdate(self, problem: str, is_gone: Callable[[str], bool]) -> None:
+        """Refuse changes of all arrays that were given out; and reading those that are gone from their paths."""
+        for array in self._given.values():
+            array.outdate(problem, is_gone=is_gone(array.path))
+        self._given.clear()
 
     def _changed(self, reader: ChunkReader) -> _ChangedArray:
         """Return the changes of an array, none of them at first. Call it before its shape changes."""

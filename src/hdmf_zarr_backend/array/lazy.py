@@ -484,7 +484,7 @@ class EditableArray(LazyArray):
         super().__init__(*arguments, **options)
         self._edits = edits
         self._outdated: UsageError | None = None
-        self._reader = edits.opened(self._reader, self.node)
+        self._reader = edits.opened(self._reader, self.node, self)
         self._reader.changed = functools.partial(edits.chunk, self.path)
         self._reader.cut = functools.partial(edits.cut, self.path)
         self._reader.is_closed = lambda: edits.is_closed

@@ -15,7 +15,7 @@ from typing import Any
 from hdmf.container import HERDManager
 
 from hdmf_zarr_backend.array.edits import Edits
-from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import zarr2
 from hdmf_zarr_backend.encoding.attributes import indices_in, row_counts, shown_counts
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
@@ -117,14 +117,6 @@ class ReadSession:
         if assembler is self.own and self.containers is None:
             assembler.root()
         return assembler.builder_at(stored.path)
-
-    def outdate(self, problem: str, is_gone: Callable[[str], bool]) -> None:
-        """Refuse changes of all arrays that were read; and reading those that are gone from their paths."""
-        for path, builder in self.own.builders.items():
-            data = getattr(builder, "data", None)
-            array = getattr(data, "dataset", data)
-            if isinstance(array, EditableArray):
-                array.outdate(problem, is_gone=is_gone(path))
 
     @contextmanager
     def copied(self) -> Iterator[None]:
