@@ -956,7 +956,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             The schema has another type or shape, or the values cannot be stored; or the object could not be read any
             more, such as a table whose columns differ in length. Nothing is changed.
         UsageError
-            It is a group, a link to an object, an attribute or a cached specification; or the data are an iterator.
+            It is a group, a link to an object, an attribute or a cached specification; or the data are an iterator,
+            None or a `ZarrDataIO` that asks for a link.
 
         Examples
         --------

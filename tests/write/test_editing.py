@@ -195,12 +195,14 @@ def test_changes_in_memory_that_are_lost_are_named(path, what):
 @pytest.mark.parametrize(("name", "values", "error", "message"), [
     ("/units/tags_index", np.array([1, 3], "u1"), ConflictError, "Columns must be the same length"),
     ("/units/spike_times", np.arange(3.0), ConflictError, "spike_times_index needs 6 rows"),
+    ("/units/tags_index", np.array([1, 0, 3], "u1"), ConflictError, "would not be in ascending order"),
     ("/units/electrodes", [1, 2, 100], ConflictError, "needs 101 rows of .*/electrodes/id, which has 4"),
     ("/acquisition/raw/data", np.zeros((1,) * 5), ValueRefusedError, "the schema allows the shapes"),
     ("/acquisition/raw/timestamps", ["text"], ValueRefusedError, "type"),
     ("/acquisition/raw", 3, UsageError, "this is a group"),
     (f"{GROUP}/shank0/device", [3.0], UsageError, "this is a link to an object"),
     ("/acquisition/raw/data", DataChunkIterator(np.arange(3)), UsageError, "an iterator"),
+    ("/acquisition/raw/data", None, UsageError, "None"),
 ])  # fmt: skip
 @pytest.mark.parametrize("path", [3], indirect=True)
 def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
@@ -208,6 +210,16 @@ def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
         with pytest.raises(error, match=message):
             io.replace(name, values)
         assert io.read().acquisition["raw"].data[3] == 3
+    check(path)
+
+
+@pytest.mark.parametrize("path", [3], indirect=True)
+def test_a_link_and_an_array_to_be_filled_do_not_replace_a_dataset(path):
+    with NWBZarrIO(path, "r+") as io:
+        link = ZarrDataIO(io.read().acquisition["copy"].data, link_data=True)
+        for what, data in (("a link", link), ("None", ZarrDataIO(shape=(20,), dtype="f8"))):
+            with pytest.raises(UsageError, match=f"{what} cannot replace a dataset"):
+                io.replace("/acquisition/raw/data", data)
     check(path)
 
 

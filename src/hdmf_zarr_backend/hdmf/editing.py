@@ -240,8 +240,10 @@ class Edit:
             problem = "this is a link to an object" if is_link else "this is a group, and has no data"
             raise self._misuse(problem, path, "Give the path of a dataset.")
         given = stored_array(data)
-        if isinstance(given, AbstractDataChunkIterator):
-            raise self._misuse("an iterator cannot replace a dataset", path, "Give an array.")
+        refused = "None" if given is None else "a link" if getattr(data, "link_data", False) else ""
+        if refused or isinstance(given, AbstractDataChunkIterator):
+            problem = f"{refused or 'an iterator'} cannot replace a dataset"
+            raise self._misuse(problem, path, "Give an array, whose values are copied.")
         is_own = isinstance(given, LazyArray) and (given.location, given.path) == (store.location, path)
         if is_own:
             self._check_budget(given.nbytes, path)
@@ -369,7 +371,7 @@ class Edit:
                 problem = "the group to copy into does not exist"
                 raise self._error(errors.ReferenceTargetError, problem, path, remedy)
             self.hierarchy.add(path, node := Group())
-        if not isinstance(node, Group) or f"{path}/".startswith(f"{self._specs}/"):
+        if not isinstance(node, Group) or self._is_specification(path):
             raise self._nothing_at(path)
         names, others = self._names_for(path, builder)
         if not others or None in names:
@@ -396,7 +398,7 @@ class Edit:
         raise self._conflict(problem, path, remedy)
 
     def _check_rows(self, path: str) -> None:
-        """Refuse an index, or rows of another table, beyond the end of what they lead to."""
+        """Refuse an index, or rows of another table, beyond the end of what they lead to; and an unordered index."""
         node = self.hierarchy.get(path)
         table: Any = {} if node is None else node.attributes.get("table")
         rows = join(self._target(table["value"]) or "", "id") if is_reference(table) else ""
@@ -404,7 +406,11 @@ class Edit:
         for index, target in leads:
             node, column = self.hierarchy.get(index), self.hierarchy.get(target)
             if isinstance(node, Dataset) and isinstance(column, Dataset) and node.stored.size:
-                last = ChunkReader(self._planned, index, node.stored, ChunkCache(0)).read(()).max() + (target == rows)
+                numbers = ChunkReader(self._planned, index, node.stored, ChunkCache(0)).read(())
+                if target != rows and (numbers[1:] < numbers[:-1]).any():
+                    problem = f"the index {absolute(index)} would not be in ascending order"
+                    raise self._conflict(problem, path, "Give the number of the value where each row ends.")
+                last = numbers.max() + (target == rows)
                 if last > (count := column.stored.shape[0]):
                     problem = f"{absolute(index)} needs {last} rows of {absolute(target)}, which has {count}"
                     raise self._conflict(problem, path, "Give more data first, or smaller numbers.")
@@ -559,7 +565,7 @@ class Edit:
         parent, last = split(relative(name))
         _, parent, group = self._find(parent)
         path = join(parent, last)
-        if not path or path == self._specs or self._is_specification(path):
+        if not path or self._is_specification(path):
             problem = "the root and the cached specifications cannot be removed or renamed"
             raise self._misuse(problem, path, "Write a new file.")
         if not isinstance(group, Group):
@@ -701,7 +707,7 @@ class Edit:
         return items if any(map(is_not, items, value)) else value
 
     def _is_specification(self, path: str) -> bool:
-        return self._specs is not None and path.startswith(f"{self._specs}/")
+        return self._specs is not None and f"{path}/".startswith(f"{self._specs}/")
 
     def _follow_attribute(self, path: str, name: str, value: Any) -> None:
         nulls, followed = self._nulls, self._follow(value)
