@@ -241,6 +241,10 @@ def test_all_kinds_of_elements_are_appended_extended_and_cut_alike(folder, data_
                 data.resize((1, 1, 1))
             with pytest.raises(UsageError, match=f"/{name}"):
                 data.resize(2, axis=2 if name == "numbers" else 1)
+            with pytest.raises(UsageError, match=f"/{name}"):
+                data.resize("a")
+            with pytest.raises(UsageError, match=f"5 has no elements to add .*/{name}"):
+                data.extend(5)
             if name in ("rows", "references"):
                 with pytest.raises(UsageError, match="Use append or extend"):
                     data.resize(5, 0)

@@ -333,7 +333,8 @@ def test_maxshape_is_a_bound():
     ("method", "arguments", "message"),
     [
         *(("append", arguments, "cannot be appended to shape") for arguments in (
-            ([1], 0), ([[1, 2]], 0), ([[1], [2]], 1), ([[[1, 2, 3]]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3]], -3))),
+            ([1], 0), ([[1, 2]], 0), ([[1], [2]], 1), ([[[1, 2, 3]]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3]], -3),
+            ([[1, 2, 3]], "a"), ([[1, 2, 3]], None), ([[1, 2, 3]], 0.0))),
         *(("resize", (shape,), "is not a shape of 2 axes") for shape in (1, (1,), (-1, 3), ())),
         *(("resize", arguments, "is not a shape of 2 axes|does not fit an array of 2 axes") for arguments in (
             (5, 2), (5, -3), (-1, 0), (2.5, 0), ((5, 3), 0), ((5, "a"),), (None,), (1, 2, 3))),

@@ -46,7 +46,15 @@ from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_values import object_array
 from hdmf_zarr_backend.encoding.registry import parse_array
 from hdmf_zarr_backend.encoding.reserved import data_type_of
-from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, ValueRefusedError, at, printable
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    ModeError,
+    UsageError,
+    ValueRefusedError,
+    WrongArgumentError,
+    at,
+    printable,
+)
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
@@ -449,6 +457,16 @@ def _in_memory(value: Any) -> Any:
     return np.asarray(value) if is_elsewhere else value
 
 
+def extend(array: LazyArray, data: Any, append: Callable[[Any], Any]) -> None:
+    """Append all elements of ``data`` to an array, by the function that appends a list of them."""
+    if not np.iterable(data):
+        problem = f"{printable(repr(data))} has no elements to add"
+        remedy = "Give a list or an array of elements; append adds one."
+        raise WrongArgumentError(problem, store=array.location, path=array.name, remedy=remedy)
+    if elements := list(data):
+        append(elements)
+
+
 class EditableArray(LazyArray):
     """A dataset of a file that is open with ``"r+"`` or ``"a"``: values can be assigned, added and cut off.
 
@@ -545,7 +563,8 @@ class EditableArray(LazyArray):
         ValueRefusedError
             The values do not fit the data type.
         """
-        if axis < 0:
+        is_number = isinstance(axis, (int, np.integer))
+        if is_number and axis < 0:
             axis += self.ndim
         block = data
         if axis == 0:  # one element gets the first axis
@@ -556,8 +575,10 @@ class EditableArray(LazyArray):
                     ndim = data.ndim if hasattr(data, "ndim") else len(flatten(data)[0])
             block = [data] if ndim < self.ndim else data
         values = self._values(block)
-        if not 0 <= axis < values.ndim == self.ndim or any(
-            n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis
+        if (
+            not is_number
+            or not 0 <= axis < values.ndim == self.ndim
+            or any(n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis)
         ):
             given = f"data of shape {values.shape}" if block is data else f"an element of shape {values.shape[1:]}"
             problem = f"{given} cannot be appended to shape {self.shape} along axis {axis}"
@@ -573,9 +594,7 @@ class EditableArray(LazyArray):
 
     def extend(self, data: Any) -> None:
         """Add all elements of ``data`` at the end of the first axis; raises the errors of `append`."""
-        rows = list(data)
-        if rows:
-            self.append(rows)
+        extend(self, data, self.append)
 
     @_one_at_a_time
     def resize(self, size: Any, axis: int | None = None, *lengths: int) -> None:

@@ -20,7 +20,7 @@ from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, Referenc
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
 
 from hdmf_zarr_backend.array.edits import DeferredReference, Edits
-from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
+from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray, extend
 from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.casting import count_axes, flatten, infer
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
@@ -86,19 +86,19 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
 
     def extend(self, data: Iterable[Any]) -> None:
         """Append all elements of ``data``; errors: see `append`."""
-        if elements := list(data):
-            self.append(elements)
+        extend(self.dataset, data, self.append)
 
     def resize(self, size: Any, axis: int | None = None) -> None:
         """Make the data shorter, like `EditableArray.resize`. They cannot grow, because they have no fill value."""
         lazy, ndim = self.dataset, len(self.shape)
         shape = np.atleast_1d(size).tolist()
-        if axis is not None and not -ndim <= axis < ndim:  # rows are stored with one more axis, that of their fields
+        if axis not in (None, *range(-ndim, ndim)):  # rows are stored with one more axis, that of their fields
             problem = f"axis {axis} does not exist: the shape is {self.shape}"
             raise UsageError(problem, store=lazy.location, path=lazy.name, remedy="Give an axis that it has.")
         if axis is not None and len(shape) == 1:
             shape = [shape[0] if n == axis % ndim else length for n, length in enumerate(self.shape)]
-        if len(shape) == ndim and any(n > m for n, m in zip(shape, self.shape, strict=True)):
+        is_number = all(isinstance(n, int) for n in shape)
+        if is_number and len(shape) == ndim and any(n > m for n, m in zip(shape, self.shape, strict=True)):
             problem = f"references and rows have no fill value, with which the shape {self.shape} could grow to {size}"
             raise UsageError(problem, store=lazy.location, path=lazy.name, remedy="Use append or extend, with values.")
         lazy.resize((*shape, *lazy.shape[ndim:]))
