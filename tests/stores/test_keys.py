@@ -331,6 +331,15 @@ def test_another_word_for_local_is_the_same_store(tmp_path):
     assert resolve_source(f"local://{tmp_path}/a%20b.zarr", "s3://bucket/b.zarr") == keys.location
 
 
+@pytest.mark.parametrize("options", ["options", "s3fs_options"])
+def test_signs_of_a_web_address_are_part_of_a_name_in_a_bucket(s3, options):
+    keys = open_store(s3.url("folder/50%23 #1?.zarr"), getattr(s3, options))
+    with Writer(keys):
+        put(keys, "a", b"x")
+        assert sorted(s3.contents("folder")) == [".50%23 #1?.zarr.lock", "50%23 #1?.zarr/a"]
+    assert (keys.exists(), open_store(s3.url("folder/50%23 "), s3.options).exists()) == (True, False)
+
+
 def test_a_place_in_a_store_is_one(tmp_path):
     store = zarr_storage.MemoryStore()
     put(open_store(zarr_storage.StorePath(store, "in/a.zarr")), "a/0", b"x")

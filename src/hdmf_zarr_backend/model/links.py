@@ -15,14 +15,14 @@ import os
 import posixpath
 import re
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from hdmf_zarr_backend.errors import UsageError
 
 THIS_FILE = "."
 OWN_SOURCES = (THIS_FILE, "", "./")  # a link in the same file has "."; joining paths makes the others of it
 LOCAL_URLS = ("file://", "local://")  # prefixes of URLs of this machine; fsspec has two names for the protocol
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)(.*)", re.DOTALL)
 # fsspec joins protocols with "::". A local path may contain it, too, so the last part must be a URL or start with "/".
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")  # one letter and a colon are a drive of Windows, not a scheme
@@ -63,8 +63,12 @@ def split_chain(location: str) -> tuple[str, str]:
 
 def without_query(location: str) -> str:
     """Return a location without the query of a web address, which may grant access and is not part of the name."""
-    is_of_web = split_chain(location)[1].partition("://")[0] in WEB_SCHEMES
-    return re.split("[?#]", location, maxsplit=1)[0] if is_of_web else location
+    return re.split("[?#]", location, maxsplit=1)[0] if _is_of_web(split_chain(location)[1]) else location
+
+
+def _is_of_web(address: str) -> bool:
+    """Tell whether an address is escaped, and may have a query; the path of any other URL is a plain name."""
+    return address.partition("://")[0] in WEB_SCHEMES
 
 
 def ends_with(location: str, suffixes: str | tuple[str, ...]) -> bool:
@@ -91,6 +95,7 @@ def relative_source(target: str, origin: str) -> str:
         if split_chain(target)[0] != split_chain(origin)[0] or _split_url(target)[0] != _split_url(origin)[0]:
             return target
         source = posixpath.relpath(_split_url(target)[1] or "/", _split_url(origin)[1] or "/")
+        source = unquote(source) if _is_of_web(origin) else source
         # a URL with a query, a doubled slash or a dot in its path cannot be expressed as a relative path
         return source if resolve_source(source, origin) == target else target
     target, origin = to_posix(target), to_posix(origin)
@@ -109,7 +114,7 @@ def _root(path: str) -> str:
 
 def _split_url(url: str) -> tuple[str, str]:
     """Return scheme and host, and the path, of a URL."""
-    match = _URL.match(url)
+    match = _URL.match(without_query(url))
     return (match[1], match[2]) if match else ("", url)
 
 
@@ -127,6 +132,8 @@ def resolve_source(source: str, origin: str) -> str:
         return how + resolve_source(source, address)
     if is_url(origin):
         host, path = _split_url(origin)
+        # a source is a path, in which these characters have no meaning
+        source = re.sub("[%?#]", lambda match: quote(match[0]), source) if _is_of_web(origin) else source
         return host + posixpath.normpath(posixpath.join(path or "/", to_posix(source)))
     source = to_posix(source)
     if source.startswith("/") or _DRIVE.match(source):
@@ -184,9 +191,9 @@ def split_location(location: str) -> tuple[str, str]:
         scheme, inside, archive = chain.groups("")
         folder, _, name = inside.rpartition("/")
         return f"{scheme}://{folder}::{archive}", name
-    parts = urlsplit(location)
-    folder, _, name = parts.path.rpartition("/")
-    return urlunsplit((parts.scheme, parts.netloc, folder, parts.query, "")), name
+    host, path = _split_url(location)
+    folder, _, name = path.rpartition("/")
+    return host + folder + location[len(host + path) :].partition("#")[0], name
 
 
 # ---- links to other files ------------------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ class ObjectStore(RemoteStore):
             # before 0.9, obstore loses a prefix behind az://
             if kind is _AZURE and scheme != "abfss":
                 scheme = "abfs"
+            # only a web address is escaped: "#1" is a part of a name
+            rest = rest if kind is None else quote(rest, safe="/@:")
             cls = getattr(stores, kind.store if kind is not None else "HTTPStore")
             self._client, self._pid = cls.from_url(f"{scheme}://{rest}", **self._settings), os.getpid()
         # the threads of obstore's runtime do not survive a fork: a request would wait for ever
