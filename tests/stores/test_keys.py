@@ -3,6 +3,8 @@
 import errno
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -306,6 +308,25 @@ def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
     monkeypatch.setattr(clouds.os, "getpid", lambda: -1)
     with pytest.raises(StoreError, match="forked"):
         keys.get("a")
+
+
+_FORKS = """
+import os, sys
+from hdmf_zarr_backend.store.opening import open_store
+store = open_store(sys.argv[1])
+first = 50 * (store.get("0") == bytes(100_000) and os.fork() > 0)
+for number in [*range(first, 100), *range(first)] * 20:
+    assert store.get(str(number)) == bytes([number]) * 100_000
+if first:
+    assert os.wait()[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
+def test_a_fork_reads_from_a_zip_file_at_its_own_position(tmp_path):
+    with closing(NewZipStore(str(tmp_path / "a.zip"), "/a.zip")) as keys:
+        put_all(keys, {str(number): bytes([number]) * 100_000 for number in range(100)})
+    subprocess.run([sys.executable, "-c", _FORKS, str(tmp_path / "a.zip")], check=True)
 
 
 # ---- places that are named in other words, and those that are none ---------------------------------------------------

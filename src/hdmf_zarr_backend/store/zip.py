@@ -20,8 +20,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import NotZarrError, StoreError, ZarrBackendError, at
-from hdmf_zarr_backend.store.base import Abilities, Range, Store, check_inside, check_value_size, is_document, os_errors
-from hdmf_zarr_backend.store.local import follow_link, read_part
+from hdmf_zarr_backend.store.base import (
+    Abilities,
+    Range,
+    Store,
+    check_inside,
+    check_value_size,
+    close_read,
+    is_document,
+    os_errors,
+)
+from hdmf_zarr_backend.store.local import READING, follow_link, read_part
 from hdmf_zarr_backend.store.memory import not_shared
 from hdmf_zarr_backend.store.remote import get_at_once
 
@@ -75,7 +84,8 @@ class ZipStore(Store):
             raise kind(f"{problem} ({error})", store=self.location, remedy=remedy) from error
 
     def _file(self) -> Any:
-        return self.location
+        # Windows has no preadv, and no forks
+        return io.BufferedReader(_LocalFile(self.location)) if hasattr(os, "preadv") else self.location
 
     def get(self, key: str) -> bytes | None:
         check_inside(key, self.location)
@@ -298,3 +308,17 @@ class RangeFile(io.RawIOBase):
         buffer[: len(part)] = part
         self._position += len(part)
         return len(part)
+
+
+class _LocalFile(RangeFile):
+    """A local file with a position of its own: a fork has that of the system in common with its parent."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, READING)
+        weakref.finalize(self, close_read, self._descriptor)
+        self._position, self._size = 0, os.fstat(self._descriptor).st_size
+
+    def readinto(self, buffer: Any) -> int:
+        count = os.preadv(self._descriptor, [buffer], self._position)
+        self._position += count
+        return count
