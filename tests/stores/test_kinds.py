@@ -312,6 +312,16 @@ def test_a_zip_file_has_each_key_once_and_is_the_same_each_time(tmp_path):
         ZarrIO(tmp_path / "a.zip", "r")
 
 
+def test_a_zip_file_whose_names_have_backslashes_in_place_of_slashes(tmp_path):
+    path = tmp_path / "a.zip"
+    held = trees.write_builder({}, trees.root(trees.group("g", trees.dataset("data", np.arange(10)))))
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, value in held.items():
+            archive.writestr(key.replace("/", "\\"), value)
+    np.testing.assert_array_equal(trees.read_builder(path)["g/data"].data[:], np.arange(10))
+    assert open_store(path).sizes("") == {key: len(value) for key, value in held.items()}
+
+
 @pytest.mark.parametrize(("make", "view"), [
     (dict, MappingProxyType),
     pytest.param(zarr.storage.MemoryStore, lambda held: held.with_read_only(read_only=True), marks=needs_zarr_3),

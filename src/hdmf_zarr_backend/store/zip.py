@@ -69,7 +69,13 @@ class ZipStore(Store):
         remedy = "It may be cut short; fetch or write it again."
         with self._opened, self._errors(NotZarrError, "this is not a zip file", remedy):
             if self.exists() and self._archive is None:
-                self._archive = zipfile.ZipFile(self._file())
+                archive = zipfile.ZipFile(self._file())
+                # some programs of Windows separate names by backslashes; chunks that are not found are fill values
+                if not any("/" in name for name in archive.NameToInfo):
+                    for info in archive.filelist:
+                        info.filename = info.filename.replace("\\", "/")
+                    archive.NameToInfo = {info.filename: info for info in archive.filelist}
+                self._archive = archive
             return self._archive
 
     @contextmanager
