@@ -91,6 +91,15 @@ def test_a_dimension_has_one_length_in_a_dataset():
     assert (result["a"].dims, result["b"].dims) == (("x", "/g/x"), ("/g/x", "/g/x_3"))
 
 
+def test_dimensions_that_another_program_wrote_are_no_reason_to_stop():
+    documents = {
+        ".zgroup": {"zarr_format": 2}, ".zattrs": {"_nczarr_group": {"dimensions": ["x"]}},
+        "a/.zarray": array("<i2"), "a/.zattrs": {"_nczarr_array": {"scalar": 1}},
+    }  # fmt: skip
+    result = open_netcdf(store(documents, {}))["/"]
+    assert (result["a"].shape, result.encoding["dimensions"]) == ((3,), {})
+
+
 def array(dtype: Any, **more: Any) -> dict[str, Any]:
     return {"zarr_format": 2, "shape": [3], "chunks": [3], "dtype": dtype, "compressor": None, "fill_value": None,
             "order": "C", "filters": None, **more}  # fmt: skip

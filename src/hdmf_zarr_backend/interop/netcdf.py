@@ -22,7 +22,7 @@ from hdmf_zarr_backend.encoding import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.encoding.registry import FORMATS, sealed
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR, as_dict
 from hdmf_zarr_backend.errors import at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import to_dask
@@ -90,7 +90,7 @@ def _dataset(store: Store, cache: ChunkCache, path: str, group: Group) -> Any:
         import xarray
 
     stated = _stated(group, nczarr.GROUP)
-    dimensions = (stated.get("dimensions", stated.get("dims")) or {}).items()
+    dimensions = as_dict(stated.get("dimensions", stated.get("dims"))).items()
     sizes = {name: size if isinstance(size, dict) else {"size": size} for name, size in dimensions}
     lengths, variables = dict[str, int](), dict[str, Any]()  # by name
     members = ((name, node) for name, node in sorted(group.members.items()) if isinstance(node, Dataset))
@@ -134,7 +134,7 @@ def _dimensions(path: str, node: Dataset) -> list[str]:
     """Return the absolute path of the dimension of each axis, [] for a scalar; without names ``_anonymousN``."""
     stated, names, shape = _stated(node, nczarr.ARRAY), node.attributes.get(DIMENSIONS), node.stored.shape
     # netcdf-c stores a scalar as one element, whose dimension it may name
-    if stated.get("scalar") or names == ["_scalar_"]:
+    if (stated.get("scalar") or names == ["_scalar_"]) and node.stored.size == 1:
         return []
     paths = stated.get("dimension_references", stated.get("dimrefs"))
     if isinstance(paths, list) and len(paths) == len(shape):
