@@ -11,7 +11,7 @@ from hdmf.build import ReferenceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
 from hdmf_zarr_backend import convert as convert_file
-from hdmf_zarr_backend.errors import ChunkError, NotZarrError, UsageError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, UsageError
 from hdmf_zarr_backend.interop import to_dask, to_datatree, to_xarray
 from tests.documents import forget_consolidated
 from tests.samples import write_hdf5, write_zarr
@@ -254,6 +254,17 @@ def test_linked_data_have_the_unit_of_their_target():
     write_zarr(store, nwbfile)
     data = to_datatree(store, scaled=True)["acquisition/linked/data"]
     assert (data.attrs["unit"], data[9].item(), data.time[9].item()) == ("V", 4.5, 4.5)
+
+
+@pytest.mark.parametrize(("stated", "factor"), [([2.0], 2.0), ("x", None), ([1.0, 2.0], None)])
+def test_a_conversion_that_is_a_list_or_not_a_number(stated, factor):
+    store: dict[str, bytes] = {}
+    write_builder(store, root(dataset("data", np.arange(3.0), attributes={"conversion": stated})))
+    if factor is None:
+        with pytest.raises(MetadataError, match=r"'conversion' is .*not a number \(/data\)"):
+            to_datatree(store, scaled=True)
+    else:
+        assert to_datatree(store, scaled=True)["data"].values.tolist() == [0, factor, 2 * factor]
 
 
 def test_a_tree_needs_no_values(session):

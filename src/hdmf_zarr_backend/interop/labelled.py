@@ -22,7 +22,16 @@ from hdmf_zarr_backend.encoding.elements import describe_any, is_scalar
 from hdmf_zarr_backend.encoding.parser import Resolver, parse
 from hdmf_zarr_backend.encoding.references import LinkedFile, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, spec_location
-from hdmf_zarr_backend.errors import DamagedFileError, LimitError, NotZarrError, StoreError, at, known_arguments, warn
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    LimitError,
+    MetadataError,
+    NotZarrError,
+    StoreError,
+    at,
+    known_arguments,
+    warn,
+)
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import lazy_array_of, names_of_axes, to_dask
 from hdmf_zarr_backend.model.element import Compound, Reference, Unknown
@@ -238,10 +247,12 @@ class _Source:
     def scaled(self, path: str, data: Any) -> Any:
         """Return the data of a series in their unit."""
         known, channels = data.attrs, self._member(path, "channel_conversion")
-        values = data * float(known.get("conversion", 1))
+        with at(self._file.store, join(path, "data")):
+            factor, offset = (_number(name, known.get(name, neutral)) for name, neutral in _NEUTRAL.items())
+        values = data * factor
         if channels is not None and channels.shape == data.shape[1:2]:
             values = values * _lazy(data.dims[1:2], channels)
-        values = values + float(known.get("offset", 0))
+        values = values + offset
         # what is applied is not to be applied again
         values.attrs = known | {name: neutral for name, neutral in _NEUTRAL.items() if name in known}
         return values
@@ -287,6 +298,15 @@ def _names(array: LazyArray, count: int, labels: Any) -> list[str]:
     for axis, dims in enumerate(((_TIME,), _REGIONS.values())[:count]):
         names[axis] = next((dim for dim in dims if dim in labels), names[axis])
     return [name or f"{array.basename or 'array'}_dim_{axis}" for axis, name in enumerate(names)]
+
+
+def _number(name: str, value: Any) -> float:
+    """Return an attribute that is a number, perhaps in a list of one element."""
+    try:
+        return float(np.asarray(value).item())
+    except (TypeError, ValueError) as error:
+        problem = f"the attribute {name!r} is {value!r}, not a number"
+        raise MetadataError(problem, remedy="Leave out scaled=True, and scale the values.") from error
 
 
 def _has_values(node: Dataset) -> bool:
