@@ -244,8 +244,14 @@ class LocalStore(base.Store):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def sizes(self, prefix: str) -> dict[str, int]:
+        return dict(self._sized(prefix))
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        return (key for key, _ in self._sized(prefix))  # who wants to know a few must not wait for a million
+
+    def _sized(self, prefix: str) -> Iterator[tuple[str, int]]:
         files = ((key, size_of(entry)) for key, entry in self._walk(prefix))
-        return {key: size for key, size in files if size is not None}
+        return ((key, size) for key, size in files if size is not None)
 
     def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
         yield from (key for key, _ in self._walk("", arrays))
