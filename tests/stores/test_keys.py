@@ -108,6 +108,17 @@ def test_documents_of_both_formats_are_listed_without_reading_one(tmp_path):
     assert not calls
 
 
+def test_a_folder_that_is_no_zarr_file_is_refused_before_all_of_it_is_listed(tmp_path, monkeypatch):
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "a").touch()
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    with pytest.raises(errors.StoreExistsError):
+        ZarrIO(tmp_path, "w")
+    assert len(listed) < 10
+
+
 def test_keys_of_a_server_are_listed_as_they_come():
     class Endless(remote.RemoteStore):
         _get = _get_ranges = None
@@ -367,7 +378,9 @@ def test_a_place_in_a_store_is_one(tmp_path):
     assert list(store._store_dict) == ["in/a.zarr/a/0"]
 
 
-@pytest.mark.parametrize("url", ["s3://", "http://", "gs://", "az:///", "file://", "local://"])
+@pytest.mark.parametrize(
+    "url", ["s3://", "http://", "gs://", "az:///", "file://", "local://", "file://folder/a.zarr", "local://a.zarr/", ""]
+)
 def test_a_url_without_a_place_is_told_at_once(url):
     with pytest.raises(UsageError, match="does not name a file"):
         open_store(url)

@@ -161,11 +161,14 @@ def location_of(path: str | os.PathLike[str]) -> str:
         return path if stripped.endswith(":") else stripped + path[len(address) :]
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{path!r} is not a path", remedy="Give a str or a pathlib.Path.")
-    text = os.fspath(path)
+    given = text = os.fsdecode(path)
     if text.startswith(LOCAL_URLS):
-        given, text = text, unquote(urlsplit(text).path)
-        if not text:
-            raise UsageError(f"{given!r} does not name a file", remedy="Name the file: file:///folder/a.nwb.zarr.")
+        parts = urlsplit(text)
+        # what follows two slashes is a machine, although many mean a folder by it
+        text = unquote(parts.path) if parts.netloc in ("", "localhost") else ""
+    if not text:
+        problem = f"{given!r} does not name a file of this machine"
+        raise UsageError(problem, remedy="Name the file: a path, or file:///folder/a.nwb.zarr.")
     if is_url(text):
         raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
     return os.path.abspath(text)
