@@ -120,6 +120,32 @@ def test_an_export_is_what_the_containers_say(tmp_path: Path, kind: str, name: s
     assert nwbfile.devices["device"].description == "old"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_moved_keeps_its_values(tmp_path: Path, kind: str) -> None:
+    def change(nwbfile: Any) -> None:
+        moved, trials = _first(nwbfile), nwbfile.intervals.pop("trials")
+        nwbfile.acquisition.pop("first")
+        module = nwbfile.create_processing_module(name="moved", description="from acquisition and intervals")
+        for container in (moved, trials):
+            container.reset_parent()
+            module.add(container)
+        nwbfile.add_acquisition(TimeSeries(name="first", data=np.zeros(1000), unit="V", rate=1.0))  # where it was
+        second = nwbfile.acquisition["second"]
+        data, second.fields["data"] = second.data, second.data[:] + 10
+        nwbfile.add_acquisition(TimeSeries(name="third", data=data, timestamps=second.timestamps, unit="V"))
+
+    nwbfile = samples.read_zarr(exported(tmp_path, kind, change))
+    moved = nwbfile.processing["moved"]
+    assert moved["first"].data[:].tolist() == list(range(1000))
+    assert not np.any(_first(nwbfile).data[:])
+    assert moved["trials"]["score"][:].tolist() == list(range(10))
+    assert moved["trials"]["timeseries"][3][0].timeseries is moved["first"]
+    assert nwbfile.acquisition["second"].data[:].tolist() == [10, 11, 12, 13, 14]
+    assert nwbfile.acquisition["third"].data[:].tolist() == [0, 1, 2, 3, 4]
+    if kind != "hdf5":
+        assert moved["first"].data.chunks == (100,)
+
+
 @pytest.mark.parametrize("options", [{}, {"write_args": {"link_data": False}}, {"clear_cache": True}])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_export_has_the_settings_that_were_chosen(tmp_path: Path, kind: str, options: dict[str, Any]) -> None:

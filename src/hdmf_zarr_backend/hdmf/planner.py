@@ -39,7 +39,7 @@ from hdmf_zarr_backend.hdmf.containers import SCALARS, KnownFields, is_same, oth
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.hdmf.internals import chunk_read_ahead
 from hdmf_zarr_backend.hdmf.namespaces import Texts, link_names, names_in, specs_in
-from hdmf_zarr_backend.hdmf.schema import is_untyped, specs_at
+from hdmf_zarr_backend.hdmf.schema import is_untyped, member_at, specs_at
 from hdmf_zarr_backend.hdmf.targets import (
     REFERENCES,
     StoredReference,
@@ -107,6 +107,7 @@ class Planner:
         manager = self.targets.source_manager or self.targets.manager
         self._catalog = getattr(manager, "namespace_catalog", None)
         self._link_names = link_names(None if self._catalog is None else specs_in(self._catalog))
+        self._homes: dict[str, str] = {}  # of datasets that have left their path in an exported file: the new paths
         self._apart: list[Any] = []  # builders that are copied to other paths than those of their links
         self.plan = WritePlan()
 
@@ -324,18 +325,27 @@ class Planner:
 
     def _link_instead_of_copy(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
         """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied."""
-        # on export, as by HDF5IO, a dataset of the exported file is copied to its own path, and linked from other paths
         exported = self.targets.export_location
-        # by path: hdmf-zarr 0.13 compares names of parents, and links `file_create_date` to itself in each NWB file
-        is_own = data.location == (self.targets.location if exported is None else exported)
-        if not link_data or (is_own and exported is not None and data.path == path):
+        home = self._home(data, path) if data.location == (exported or self.targets.location) else None
+        if not link_data or home == path:
             return None
         identifier = data.node.attributes.get("object_id")
-        if is_own:
-            return ZarrReference(THIS_FILE, data.name, identifier, self.targets.root_id)
+        if home is not None:
+            return ZarrReference(THIS_FILE, absolute(home), identifier, self.targets.root_id)
         if isinstance(data, UnlinkedArray) or not can_be_named(data.location):
             return None
         return ZarrReference(relative_source(data.location, self.targets.location), data.name, identifier, data.file_id)
+
+    def _home(self, data: LazyArray, path: str) -> str:
+        """Return the path at which the file has, or will have, a dataset that it has read, or an export has."""
+        # by path: hdmf-zarr 0.13 compares names of parents, and links `file_create_date` to itself in each NWB file
+        if self.targets.export_location is None or data.path == path:
+            return data.path
+        # its own path, unless the series there was moved or has other data now; else the first that has it
+        there = member_at(self.request.builder, tuple(data.path.split("/")))
+        kept = stored_view(unwrapped(getattr(there, "data", None)))
+        is_kept = isinstance(kept, LazyArray) and (kept.location, kept.path) == (data.location, data.path)
+        return data.path if is_kept else self._homes.setdefault(data.path, path)
 
     def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
         dtype_name = dtypes.word_of(builder.dtype)
