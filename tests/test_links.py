@@ -82,6 +82,32 @@ def test_what_a_series_of_linked_data_would_lose_is_said(tmp_path, mode):
     assert read_zarr(tmp_path / "a.nwb.zarr").acquisition["lost"].conversion == 1e-6
 
 
+@pytest.mark.parametrize("way", ["append", "export", "write"])
+def test_what_a_link_would_give_another_name_or_type_is_copied(tmp_path, way):
+    nwbfile = new("source")
+    nwbfile.add_acquisition(TimeSeries(name="old", data=np.arange(3.0) + 10, unit="V", timestamps=np.arange(3.0)))
+    nwbfile.add_trial_column(name="score", description="old")
+    for number in range(3):
+        nwbfile.add_trial(start_time=float(number), stop_time=number + 1.0, score=number + 20.0)
+    source, target = (tmp_path / f"{name}.nwb.zarr" for name in ("source", "target"))
+    with NWBZarrIO(write(source, nwbfile), "r+" if way == "append" else "r") as io:
+        read = io.read()
+        nwbfile = new("target") if way == "write" else read
+        old, score = read.acquisition["old"], read.trials["score"]
+        nwbfile.add_acquisition(TimeSeries(name="times", data=old.timestamps, unit="seconds", timestamps=score.data))
+        columns = [VectorData(name="points", description="new", data=score.data)]
+        nwbfile.add_scratch(DynamicTable(name="table", description="new", columns=columns))
+        if way == "append":
+            io.write(read)
+        else:
+            with NWBZarrIO(target, "w") as copy:
+                copy.write(nwbfile) if way == "write" else copy.export(io, nwbfile)
+    nwbfile = read_zarr(source if way == "append" else target)
+    times, points = nwbfile.acquisition["times"], nwbfile.scratch["table"]["points"]
+    assert (times.data[:].tolist(), times.timestamps[:].tolist()) == ([0, 1, 2], [20, 21, 22])
+    assert (points.description, points[:].tolist()) == ("new", [20, 21, 22])
+
+
 # ---- nothing is written that leads to nothing -----------------------------------------------------------------------
 def with_relations(path: Path, io: type) -> Path:
     """Write a file whose objects share timestamps, and refer to series, devices, groups and electrodes."""

@@ -226,12 +226,9 @@ class Planner:
         is_unfilled = isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
         data = self._unfilled(data, options, path) if is_unfilled else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
-            # a dataset that is read with another type than it has on disk is copied: a link would lose that type
-            own, stored = builder.attributes, data.node.attributes
-            link_data = link_data and all(stored.get(key) == own[key] for key in reserved.TYPE_KEYS if key in own)
-            reference = self._link_instead_of_copy(data, path, link_data=link_data)
+            reference = self._link_instead_of_copy(builder, data, path, link_data=link_data)
             if reference is not None:
-                self._warn_of_lost(builder, stored, path, reference)
+                self._warn_of_lost(builder, data.node.attributes, path, reference)
                 group.links.append(Link(name, reference))
                 return
             given = unwrapped(builder.data)
@@ -323,11 +320,16 @@ class Planner:
         fill = 0 if options.fill_value is None else options.fill_value
         return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.io_settings["shape"])
 
-    def _link_instead_of_copy(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
+    def _link_instead_of_copy(
+        self, builder: Any, data: LazyArray, path: str, *, link_data: bool
+    ) -> ZarrReference | None:
         """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied."""
         exported = self.targets.export_location
         home = self._home(data, path) if data.location == (exported or self.targets.location) else None
-        if not link_data or home == path:
+        # a container that is a link is read with the name and type of its target, and data of this file as its series
+        data_type, names = reserved.data_type_of(builder), {split(each)[1] for each in (data.path, path)}
+        is_alike = len(names) == 1 and reserved.data_type_of(data.node) == data_type
+        if not link_data or home == path or not (is_alike or (home is None and data_type is None)):
             return None
         identifier = data.node.attributes.get("object_id")
         if home is not None:
@@ -515,7 +517,7 @@ class AppendPlanner(Planner):
             if isinstance(data, LazyArray):
                 is_chosen = isinstance(builder.data, ZarrDataIO)
                 link_data = builder.data.link_data if is_chosen else self.request.link_data
-                wanted = self._link_instead_of_copy(data, path, link_data=link_data)
+                wanted = self._link_instead_of_copy(builder, data, path, link_data=link_data)
             if wanted is None or not self._leads_to(wanted, stored):
                 self._check_free(group, name, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
 
