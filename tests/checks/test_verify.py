@@ -1,5 +1,6 @@
 """`verify`: each kind of damage is planted, found at its place, and nothing else is."""
 
+import copy
 import json
 import shutil
 import warnings
@@ -521,3 +522,18 @@ def test_a_scalar_is_saved_from_the_consolidated_document(store, tmp_path):
     report = convert(store, tmp_path / "saved.zarr", read_options=ReadOptions(missing_chunks="fill"))
     assert report.remarks == ()
     assert trees.read_builder(tmp_path / "saved.zarr")["scalar"].data == 3.5
+
+
+@pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO])
+def test_two_objects_with_one_id_have_a_remark(tmp_path: Path, io: type) -> None:
+    nwbfile = mock_NWBFile()
+    first = TimeSeries(name="twice", data=[1.0], unit="V", rate=1.0)
+    nwbfile.add_stimulus(copy.deepcopy(first))
+    nwbfile.add_acquisition(first)
+    with io(tmp_path / "a.nwb", "w") as file:
+        file.write(nwbfile)
+    report = verify(tmp_path / "a.nwb", "links")
+    assert report.is_sound
+    (remark,) = [each for each in report.remarks if each.kind == "id-shared"]
+    assert remark.path == "/stimulus/presentation/twice"
+    assert remark.message == f"/acquisition/twice has the same object_id, {first.object_id}"

@@ -98,6 +98,8 @@ REMARKS: Final[dict[str, str]] = {
     "reference-range": "These samples cannot be read. The series became shorter, or an interval ends after it: remove "
     "the rows, or give them the range (-1, -1), which stands for no samples.",
     "series-uneven": "Append the samples or timestamps that are missing, or cut those that are too many.",
+    "id-shared": "`nwbfile.objects` fails. Before a copy of a container is written, give it an id of its own: "
+    "container.generate_new_id().",
     "type-unknown": "Import the extension in Python, and validate against its namespace there. To let the file have "
     "the schema, write or export it while the extension is imported.",
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
@@ -230,6 +232,7 @@ class Report(View):
     nbytes: int = 0
     unchecked: int = 0
     dandi: DandiAsset | None = None
+    _ids: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # object ids, with the first path
 
     @property
     def is_sound(self) -> bool:
@@ -268,6 +271,11 @@ class Report(View):
             notes.append("chunks were not checked")
         summary = f"{verdict(name, 'no damage found', len(self.problems), 'problem', form)} ({self.looked_at})"
         return [*lines, "; ".join([summary, *notes])]
+
+    def add_id(self, path: str, identifier: Any) -> None:
+        """Note the object id of a node, which no other one should have."""
+        if isinstance(identifier, str) and (other := self._ids.setdefault(identifier, path)) != path:
+            self.add(path, "id-shared", f"{absolute(other)} has the same object_id, {identifier}")
 
     def add(self, path: str, kind: str, message: str, **more: Any) -> None:
         """Add a `Problem` with ``path``, ``kind``, ``message`` and ``more`` of its fields to the findings."""

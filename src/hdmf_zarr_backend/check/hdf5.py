@@ -81,6 +81,8 @@ def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, Datase
         report.arrays += isinstance(node, DatasetContent)
         if report.level == "structure":
             continue
+        identifier = getattr(node.attributes.get("object_id"), "value", None)
+        report.add_id(path, None if identifier is None else identifier.tolist())
         for attribute in node.attributes.values():
             if attribute.value is not None:
                 _check_targets(path, attribute.value, report)

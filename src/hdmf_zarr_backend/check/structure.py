@@ -173,7 +173,8 @@ class _Check:
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
         nodes = hierarchy.flat()
-        for path in nodes:
+        for path, node in nodes.items():
+            self._report.add_id(path, node.attributes.get("object_id"))
             with suppress(ZarrBackendError):  # its attributes are checked with the targets
                 if len({*(counts := row_counts(hierarchy, path)).values()}) > 1:
                     self._report.add(path, "table-uneven", f"the columns differ in length: {shown_counts(counts)}")
