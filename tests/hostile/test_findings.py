@@ -6,6 +6,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -136,6 +137,52 @@ def _of_text(chunk: bytes = b"", attributes: Any = None, **document: Any) -> Fil
     parts = {".zgroup": {"zarr_format": 2}, "x/.zarray": known | document, "x/.zattrs": attributes or {}}
     files = {key: json.dumps(part).encode() for key, part in parts.items()}
     return files | ({"x/" + ".".join("0" * len(document.get("shape", [4]))): chunk} if chunk else {})
+
+
+@pytest.mark.parametrize("filters", [
+    [{"id": "astype", "encode_dtype": "|i1", "decode_dtype": "<c16"}] * 5, [{"id": "packbits"}] * 6,
+    [{"id": "delta", "dtype": "<f8", "astype": "|u1"},
+     {"id": "quantize", "digits": 3, "dtype": "<f8", "astype": "<f2"}] * 3,
+    *([{"id": "fixedscaleoffset", "dtype": "<f8", "astype": "|i1", "offset": 0, "scale": 1} | lists]
+      for lists in ({"scale": [[1]] * 40_000}, {"offset": [[0]] * 40_000})),
+], ids=["astype", "packbits", "several", "scales", "offsets"])  # fmt: skip
+def test_filters_of_numbers_do_not_multiply_what_a_chunk_has(filters):
+    files = _of_text(b"\1" * 1000, shape=[1000], chunks=[1000], dtype="|u1", filters=filters, fill_value=0)
+    with ends(), pytest.raises((ChunkError, MetadataError), match=r"more than|are numbers"):
+        trees.read_builder(files)["x"].data[:]
+
+
+# ``numcodecs.ZFPY(tolerance=0.001)`` of six numbers
+_ZFP = bytes.fromhex("7a66700552000000000090ca03ed1400000000052d5800000000000000000000")
+
+
+@pytest.mark.parametrize(("bit", "bits", "value", "said"), [
+    (0, 0, 0, ""), (36, 48, 10**8, "more than"), (0, 8, 0, "cut short"), (84, 12, 2047, "cut short"),
+], ids=["whole", "length", "mark", "mode"])  # fmt: skip
+def test_zfp_reads_nothing_beyond_a_chunk(monkeypatch, bit, bits, value, said):
+    """The library reads as much as the header says, whatever the length of the chunk."""
+    given: list[int] = []
+
+    def decompress_numpy(data: Any) -> Any:
+        given.append(len(data))
+        assert bytes(data[: len(_ZFP)]) == _ZFP
+        return np.arange(6, dtype="<f4")
+
+    monkeypatch.setattr("numcodecs.zfpy._zfpy", SimpleNamespace(decompress_numpy=decompress_numpy))
+    codec_class = type("ZFPY", (numcodecs.CRC32,), {"codec_id": "zfpy"})
+    monkeypatch.setitem(numcodecs.registry.codec_registry, "zfpy", codec_class)
+    number = int.from_bytes(_ZFP, "little")
+    number += (value - (number >> bit & 2**bits - 1)) << bit
+    chunk = number.to_bytes(len(_ZFP), "little")
+    files = _of_text(chunk, shape=[6], chunks=[6], dtype="<f4", compressor={"id": "zfpy"}, fill_value=0)
+    array = trees.read_builder(files)["x"].data
+    if said:
+        with pytest.raises(ChunkError, match=said):
+            array[:]
+        assert not given
+    else:
+        assert array[:].tolist() == list(range(6))
+        assert given[0] >= len(_ZFP) + 2 * 4 * 4  # two blocks of four numbers
 
 
 _BEYOND = np.array([0x61, 0x110000], "<u4").tobytes()

@@ -51,7 +51,7 @@ except ImportError:
 
 _ZSTD_BLOCK = 2**17
 _ZSTD_MAGIC = 0xFD2FB528
-_TO_LIMIT = frozenset({"zlib", "gzip", "bz2", "lzma", "msgpack2", "pcodec"})
+_TO_LIMIT = frozenset({"zlib", "gzip", "bz2", "lzma", "msgpack2", "pcodec", "zfpy"})
 _PCODEC_TYPES = ("i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "i1", "u1")
 
 
@@ -76,9 +76,12 @@ def between_filters(nbytes: int) -> int:
 def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] | None = None) -> Any:
     """Return ``data`` decoded by ``codec``, to ``most`` bytes at most: a few thousand bytes cannot become gigabytes.
 
-    The headers of `_STATED` are checked first; other compressors stop at the limit. ``out`` is used if it fits exactly.
+    The headers of `_STATED` are checked first, and what filters of numbers multiply by; other compressors stop at the
+    limit. ``out`` is used if it fits exactly.
     """
     kind = getattr(codec, "codec_id", "")
+    if kind in _GROWTH and _GROWTH[kind](codec) * _raw(data).size > most:  # a few in a row multiply by millions
+        raise TooLargeError(most)
     if kind in _TO_LIMIT:
         return _decode_to_limit(codec, _bytes(data), most)
     if kind in _STATED:
@@ -158,6 +161,15 @@ _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
     "zstd": (zstd_bound, _ZSTD_BLOCK // 4),
 }
 
+#: The bytes that each filter of numbers makes of one byte.
+_GROWTH: dict[str, Callable[[Any], float]] = {
+    "astype": lambda codec: codec.decode_dtype.itemsize / codec.encode_dtype.itemsize,
+    **dict.fromkeys(
+        ("delta", "fixedscaleoffset", "quantize"), lambda codec: codec.dtype.itemsize / codec.astype.itemsize
+    ),
+    "packbits": lambda codec: 8,
+}
+
 
 def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
     """Decode consecutive streams, as the standard library's ``decompress`` does."""
@@ -197,6 +209,8 @@ def _decode_to_limit(codec: Any, data: bytes, most: int) -> Any:
             return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=2**28), data, most)
         case "msgpack2":
             return _msgpack(codec, data, most)
+        case "zfpy":
+            return _zfp(data, most)
     return _pcodec(codec, data, most)
 
 
@@ -233,6 +247,30 @@ def _pcodec(codec: Any, data: bytes, most: int) -> npt.NDArray[Any]:
             raise TooLargeError(most)
         return values[: progress.n_processed]
     raise AssertionError
+
+
+def _zfp(data: bytes, most: int) -> npt.NDArray[Any]:
+    """Return numbers, after checking the shape in the header. Source: zfp 1.0, ``zfp_read_header``."""
+    from numcodecs.zfpy import _zfpy
+
+    if data[:3] != b"zfp" or len(data) < 12:
+        raise ValueError("it is cut short")
+    header = int.from_bytes(data[4:14], "little")
+    size, axes, mode = (4, 8)[header & 1], (header >> 2 & 3) + 1, header >> 52 & 0xFFF
+    width = 48 // axes
+    lengths = [(header >> 4 + width * axis & 2**width - 1) + 1 for axis in range(axes)]
+    if size * math.prod(lengths) > most:
+        raise TooLargeError(most)
+    # The library reads as many bits as the blocks need, also beyond the chunk, where the process ends. So zeros follow
+    # it: as many as all blocks can need, which begin no less than `least` bits apart.
+    blocks = math.prod(-(-length // 4) for length in lengths)
+    least = 1 + (mode if mode < 2048 else header >> 64 & 0x7FFF if mode == 4095 else 0)
+    if blocks * least > 8 * len(data):
+        raise ValueError("it is cut short")
+    padded = np.zeros(len(data) + blocks * (4**axes * (8 * size + 1) // 8 + 8) + 64, np.uint8)
+    padded[: len(data)] = np.frombuffer(data, np.uint8)
+    values: npt.NDArray[Any] = _zfpy.decompress_numpy(padded)
+    return values
 
 
 # ---- codecs of this package ------------------------------------------------------------------------------------------
@@ -446,6 +484,8 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
                 # numcodecs would return memory that was not written.
                 raise ValueError("a shuffle needs the size of an element")
             config = {**config, "elementsize": size}
+        if codec_id == "fixedscaleoffset" and not all(np.isscalar(config[key]) for key in ("offset", "scale")):
+            raise ValueError("offset and scale are numbers")  # numbers in lists multiply the values
         for key in _TYPE_KEYS & config.keys():
             # a few bytes would become many, and a unit of 0 of a date ends the process
             if from_zarr_type(np.dtype(config[key]).str).itemsize > _LONGEST_ELEMENT:
