@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsupportedFileE
 from tests import samples, trees
 from tests.peers import Peer
 from tests.samples import plain_nwbfile, write_zarr
+from tests.zarrs import needs_zarr_3
 
 RECORDING = np.arange(4000, dtype="i2").reshape(1000, 4) ** 2
 
@@ -142,6 +143,17 @@ def test_it_is_written_and_read(place, zarr_format):
 def test_it_is_a_filter_before_another_codec_and_in_shards(tmp_path, zarr_format, wrapping):
     path = write_zarr(tmp_path / "file.nwb.zarr", nwbfile(**wrapping), zarr_format=zarr_format)
     np.testing.assert_array_equal(recording(path), RECORDING)
+
+
+@needs_zarr_3
+def test_what_zarr_itself_shows_of_an_array_needs_the_codec_in_its_registry(tmp_path):
+    wrapper = {"id": "test_wrapper", "inner": {"id": "zlib"}}
+    codecs = ZarrDataIO(RECORDING[:, 0], filters=[numcodecs.Delta("i2")], compressor=wrapper)
+    trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("a", codecs)), zarr_format=3)
+    data = trees.read_builder(tmp_path / "a.zarr")["a"].data
+    with pytest.raises(errors.NotZarrError, match=r"numcodecs.test_wrapper.*\(/a\)\. Index.* in its own registry"):
+        _ = data.filters
+    np.testing.assert_array_equal(data[:], RECORDING[:, 0])
 
 
 def test_workers_write_and_decode_it(tmp_path):

@@ -350,7 +350,9 @@ def open_zarr_group(store: Store, zarr_format: int | None = None) -> Any:
 
 def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
     """Return the array at ``path``, of that format, as a ``zarr.Array``."""
-    remedy = "Index the dataset itself, or install zarr 3.3 or newer."
+    remedy = (
+        "Index the dataset itself. zarr needs version 3.3 or newer, and codecs of other packages in its own registry."
+    )
     return _opened(zarr.open_array, store, path, zarr_format, remedy)
 
 
