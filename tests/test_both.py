@@ -294,6 +294,15 @@ def test_repair_does_not_spread_a_damaged_chunk_to_the_other_format(small, is_cu
         assert verify(Keys(files)).problems == []
 
 
+def test_repair_names_what_cannot_go_to_the_other_format(small):
+    files = dict(small)
+    files["references/.zattrs"] = b"{}"  # now it is an array of other objects
+    repairs = repair(Keys(files))
+    assert repairs.done == ["wrote a new consolidated document"]
+    kinds = {(problem.path, problem.kind) for problem in repairs.left}
+    assert kinds == {("/", "formats-differ"), ("/references", "document-damaged")}
+
+
 def test_a_file_of_both_formats_without_the_root_of_format_3(tmp_path):
     tree = trees.root(trees.group("inner", trees.dataset("x", [1, 2])), trees.dataset("texts", ["a"]))
     path = trees.write_builder(tmp_path / "a.zarr", tree, zarr_format="both")

@@ -131,6 +131,33 @@ def test_a_damaged_document_is_saved_by_a_conversion_while_there_is_a_good_copy(
         assert remedy == "Restore it from a copy."
 
 
+@pytest.mark.parametrize(("codec", "kind"), [
+    ({"id": "delta", "dtipe": "<i4"}, "document-damaged"), ({"id": "dolta", "dtype": "<i4"}, "library-missing"),
+], ids=["option", "name"])  # fmt: skip
+def test_a_document_whose_codec_does_not_exist_does_not_replace_the_good_copy(store, codec, kind):
+    path = store / "texts" / ("zarr.json" if is_v3(store) else ".zarray")
+    document = json.loads(path.read_text())
+    if is_v3(store):
+        document["codecs"].append({"name": f"numcodecs.{codec.pop('id')}", "configuration": codec})
+    else:
+        document["compressor"] = codec
+    path.write_text(json.dumps(document))
+    before, texts = stored_files(store), trees.read_builder(store)["texts"].data[:].tolist()
+    for level in ("structure", "chunks"):
+        assert [problem.kind for problem in verify(store, level).problems] == [kind]
+    repairs = repair(store)
+    assert (repairs.done, [problem.kind for problem in repairs.left]) == ([], [kind])
+    if kind == "document-damaged":
+        assert "zarrio convert OLD NEW" in repairs.left[0].remedy
+        with pytest.raises(ConflictError, match=r"/texts: the codec configuration .*--forget"):
+            consolidate(store)
+    assert stored_files(store) == before
+    assert trees.read_builder(store)["texts"].data[:].tolist() == texts
+    consolidate(store, forget=True)
+    with pytest.raises(MetadataError):
+        trees.read_builder(store)["texts"].data[:]
+
+
 # ---- what only the consolidated document has ------------------------------------------------------------------------
 
 LOST = {

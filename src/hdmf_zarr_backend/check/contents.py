@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -276,7 +276,8 @@ class ChunkCheck:
                 _check_count(self._store, math.prod(grid))
             except ZarrBackendError as error:
                 problem = problem_of(error, path)
-                if problem not in self._report.problems:  # the references in it may have been looked for already
+                # its document, or the references in it, may have been looked at already
+                if not {problem, replace(problem, is_repairable=True)} & set(self._report.problems):
                     self._report.problems.append(problem)
                 continue
             count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))

@@ -19,7 +19,6 @@ from hdmf_zarr_backend.encoding.references import decode_links, set_links
 from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS, texts_of
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.errors import (
-    ChunkError,
     ConflictError,
     DamagedFileError,
     NotZarrError,
@@ -28,7 +27,7 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
     printable,
 )
-from hdmf_zarr_backend.hdmf.from_zarr import derive_all, make_alike
+from hdmf_zarr_backend.hdmf.from_zarr import UNFIT, derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, join, split
@@ -38,7 +37,7 @@ from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
 from hdmf_zarr_backend.store.transaction import Change, open_for_writing
 
 # while one of these is found, a new consolidated document would lose what only the old one has
-_NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
+_NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged", "library-missing"})
 _LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
 # a new consolidated document mends these
 _OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
@@ -131,7 +130,12 @@ def consolidate(
         _, state = current(store, store.get_many(FIRST_KEYS))
         check_not_lost(store, None, state)
         structure, report = (None, Report("", "structure")) if forget else _checked(store)
-        lost = [problem for problem in report.problems if problem.kind in _LOST]
+        if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
+            hierarchy = parse(store, use_consolidated=False).hierarchy  # raises an error if a document is damaged
+        else:
+            hierarchy = structure.hierarchy
+        # what parses and is damaged all the same names codecs or a type that do not exist
+        lost = [problem for problem in report.problems if problem.kind in _LOST | {"document-damaged"}]
         if lost and structure is not None and structure.is_consolidated:
             shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
             problem = f"this would drop what only the consolidated document has: {shown}"
@@ -139,10 +143,6 @@ def consolidate(
             raise ConflictError(problem, store=store.location, remedy=f"{remedy}consolidate --forget`.")
         if structure is not None:
             check_not_lost(store, structure.hierarchy, state)
-        if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
-            hierarchy = parse(store, use_consolidated=False).hierarchy  # raises an error if a document is damaged
-        else:
-            hierarchy = structure.hierarchy
         parsed = ParsedFile(hierarchy, consolidated=True, state=state)
         with writer.change(root=parsed.root_keys[:1]) as change:
             change.commit({}, consolidated(store, hierarchy))
@@ -255,7 +255,7 @@ def repair(
             try:
                 if derive_all(writer, parsed)[1]:
                     repairs.done.append("made Zarr format 3 like format 2")
-            except ChunkError as error:
+            except UNFIT as error:
                 problem = f"{error.problem}; Zarr format 3 was not updated from it"
                 damaged.append(Problem(error.path or "/", kind_of(error), problem))
         report = _checked(store)[1]

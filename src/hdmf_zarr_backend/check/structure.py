@@ -14,10 +14,11 @@ from typing import Any
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.shards import shard_named
-from hdmf_zarr_backend.check.contents import kind_of
+from hdmf_zarr_backend.check.contents import kind_of, problem_of
 from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding import parser, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import row_counts, shown_counts
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
 from hdmf_zarr_backend.errors import (
@@ -414,12 +415,28 @@ def _differences(
         elif key in documents:
             what = "differs from its copy in" if key in consolidated else "is not in"
             message = f"{key!r} {what} the consolidated document"
+            if key in consolidated and (error := _unusable(documents[key], key)) is not None:
+                yield key, problem_of(error, path)
+                continue
         else:
             reason = _why_not_of_this_file(key, consolidated, documents, damaged)
             if not reason:
                 kind, reason = "document-missing", _why_not_restored(key, consolidated, documents, damaged, parents)
             is_good, message = not reason, f"{key!r} {_ONLY}" + (f": {reason}" if reason else "")
         yield key, _problem(key, path, kind, message, is_good=is_good)
+
+
+def _unusable(document: Any, key: str) -> ZarrBackendError | None:
+    """Return the error of a document that is well formed, and whose chunks nothing can decode; None for others."""
+    path, name = split(key)
+    with suppress(MetadataError):  # it is not well formed, which is reported anyway
+        node = registry.parse_array({name: document}, path)
+        try:
+            if node is not None:
+                chunk_codec(node.stored)
+        except ZarrBackendError as error:
+            return error
+    return None
 
 
 def _why_not_of_this_file(key: str, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> str:

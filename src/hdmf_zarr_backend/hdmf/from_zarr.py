@@ -233,7 +233,7 @@ def _cell(value: Any) -> Any:
 
 
 _UNREADABLE = (errors.DamagedFileError, errors.LimitError, errors.NestingError, errors.UnsupportedFileError)
-_UNFIT = (*_UNREADABLE, errors.UsageError, errors.ValueRefusedError)
+UNFIT = (*_UNREADABLE, errors.UsageError, errors.ValueRefusedError)
 """Errors about what a file holds, and not about its store."""
 
 
@@ -390,7 +390,7 @@ def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
             plan, root = derive(change, parsed.hierarchy, text, store=parsed.store(change.reader), options=options)
             is_same = is_alike and writer.store.get_many(root) == root
             is_changed = change.commit({}, {} if is_same else root)
-    except _UNFIT:
+    except UNFIT:
         raise
     except BaseException as error:
         writer.is_outdated = True  # the caller may take the file for the one before its change of format 2
@@ -405,7 +405,7 @@ def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
     """Do what `derive_all` does; warn if the file holds something that cannot be in format 3."""
     try:
         derive_all(writer, parsed, options)
-    except _UNFIT as error:
+    except UNFIT as error:
         what = (
             f"{writer.store.location}: the change is written in Zarr format 2, and could not be in format 3 "
             f"({error}); `zarrio repair` updates format 3"
