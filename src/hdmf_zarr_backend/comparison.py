@@ -378,8 +378,19 @@ def _columns(
             unequal[index] = item_a.shape != item_b.shape or bool(findings.by_kind)
         yield type_a, column, a, b, unequal.reshape(a.shape)
     elif type(type_a) is type(type_b):
-        mask: _Mask = np.asarray(a != b, dtype=np.bool_)
-        yield type_a, column, a, b, mask & ~(np.isnat(a) & np.isnat(b)) if isinstance(type_a, Time) else mask
+        yield type_a, column, a, b, _unequal_times(a, b) if isinstance(type_a, Time) else np.asarray(a != b, np.bool_)
+
+
+def _unequal_times(a: Values, b: Values) -> _Mask:
+    try:
+        unequal = np.asarray(a != b, np.bool_)
+    except (TypeError, OverflowError):  # a number of years is no number of days; many seconds are too many nanoseconds
+        if a.size == 1:
+            unequal = np.ones(a.shape, np.bool_)
+        else:
+            pairs = zip(a.reshape(-1, 1), b.reshape(-1, 1), strict=True)
+            unequal = np.array([_unequal_times(one, other)[0] for one, other in pairs], np.bool_).reshape(a.shape)
+    return unequal & ~(np.isnat(a) & np.isnat(b))
 
 
 def _unequal_numbers(a: Values, b: Values) -> _Mask:

@@ -68,6 +68,18 @@ def test_an_empty_fill_value_of_text_is_what_an_undefined_one_is(tmp_path):
     assert compare(tmp_path / "a.zarr", tmp_path / "b.zarr") == []
 
 
+@pytest.mark.parametrize(("one", "other", "place", "count"), [
+    (np.array([2**62, 5, "NaT"], "M8[s]"), np.array([2**62, 5 * 10**9, "NaT"], "M8[ns]"), "[0]", 1),
+    (np.array(["NaT", 5], "m8[Y]"), np.array(["NaT", 5], "m8[D]"), "[1]", 1),
+    (np.array([30], "M8[Y]"), np.array([5], "M8[as]"), "[0]", 1),
+], ids=["overflow", "years and days", "years and attoseconds"])  # fmt: skip
+def test_times_without_a_common_unit_are_different(one, other, place, count):
+    a, b = (write_builder({}, root(dataset("when", values))) for values in (one, other))
+    for differences in (compare(a, b), compare(b, a)):
+        found = [(each.kind, each.place, each.count) for each in differences]
+        assert found == [("dtype", "", 1), ("value", place, count)]
+
+
 def test_no_chunk_is_read_for_the_structure_alone(sample, tmp_path):
     other = Path(shutil.copytree(sample, tmp_path / "b.zarr"))
     for key in other.glob("numbers/[0-9]*"):
