@@ -390,7 +390,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         file = self._edited
         try:
             if self._may_flush and self._writer is not None:
-                if file is not None:
+                if file is not None and not file.edits.has_failed:
                     self._fields.check_lengths()
                     files.flush_edits(file, self._targets().encode_stored)
                 if self._commit_message is not None:

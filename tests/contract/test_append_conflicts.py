@@ -280,17 +280,13 @@ def fail_to_write(io: NWBZarrIO) -> None:
         io.write(nwbfile)
 
 
-def test_what_waits_is_kept_when_a_failed_write_is_caught(folder):
+def test_a_rename_after_a_failed_write_writes_what_waits(folder):
     path = with_units(folder / "file.nwb.zarr")
-    with NWBZarrIO(path, "r+") as io:
-        io.read().acquisition["trace"].data.append([[7, 8, 9]])
-        fail_to_write(io)
     with NWBZarrIO(path, "r+") as io, pytest.warns(DroppedChangesWarning, match="NWBFile"):
-        assert len(io.read().acquisition["trace"].data) == 21
         io.read().acquisition["trace"].data.append([[7, 8, 9]])
         fail_to_write(io)
         io.rename("/acquisition/trace", "renamed")
-    assert read(path).acquisition["renamed"].data[20:].tolist() == [[7, 8, 9], [7, 8, 9]]
+    assert read(path).acquisition["renamed"].data[20:].tolist() == [[7, 8, 9]]
     assert valid(path)
 
 
@@ -303,6 +299,7 @@ def test_a_reference_to_what_a_failed_write_has_not_added_is_refused(folder):
         electrodes = nwbfile.create_electrode_group("another", description="", location="", device=device)
         nwbfile.electrodes["group"].data[0] = electrodes
         fail_to_write(io)
+        io.rename("/acquisition/trace", "renamed")
     assert contents(path) == before
 
 

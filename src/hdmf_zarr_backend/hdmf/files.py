@@ -291,7 +291,7 @@ def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
-    """Write the in-place changes of arrays and the consolidated document, also those that a failed write has left."""
+    """Write the in-place changes of arrays, also those that a failed write has left, and the consolidated document."""
     with file.edits.gate:
         if not file.edits.is_closed and (file.edits.changed or file.edits.is_open):
             prepare(file)

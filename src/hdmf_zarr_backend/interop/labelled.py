@@ -306,7 +306,7 @@ def _number(name: str, value: Any) -> float:
         return float(np.asarray(value).item())
     except (TypeError, ValueError) as error:
         problem = f"the attribute {name!r} is {value!r}, not a number"
-        raise MetadataError(problem, remedy="Leave out scaled=True, and scale the values.") from error
+        raise MetadataError(problem, remedy="Read the series without scaling, and scale its values.") from error
 
 
 def _has_values(node: Dataset) -> bool:
