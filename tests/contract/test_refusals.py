@@ -5,6 +5,7 @@ Damage that is made by hand in documents of format 2 on a local disk is in ``tes
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -215,30 +216,37 @@ BYTES_BEFORE_NUMBERS = [{"id": "zlib", "level": 1}, {"id": "delta", "dtype": "|u
 """Filters in an order that format 3, whose codecs on arrays come first, cannot express."""
 
 
-def with_bytes_before_numbers() -> GroupBuilder:
-    return root(dataset("x", ZarrDataIO(np.arange(4000, dtype="i4"), filters=BYTES_BEFORE_NUMBERS, compressor=False)))
+BOTH_ORDERS = [{"id": "delta", "dtype": "<i4", "astype": ">i8"}]
+"""A filter whose numbers have another byte order than the array, while format 3 has one for both."""
+
+
+def with_filters(filters: list[dict[str, Any]]) -> GroupBuilder:
+    return root(dataset("x", ZarrDataIO(np.arange(4000, dtype="i4"), filters=filters, compressor=False)))
 
 
 def with_pickled_text() -> GroupBuilder:
     return root(dataset("x", ZarrDataIO(["some", "text"], filters=[{"id": "pickle"}])))
 
 
-@pytest.mark.parametrize("builder", [with_bytes_before_numbers, with_pickled_text])
+@pytest.mark.parametrize(
+    "builder", [partial(with_filters, BYTES_BEFORE_NUMBERS), partial(with_filters, BOTH_ORDERS), with_pickled_text]
+)
 def test_codecs_that_format_3_cannot_express_are_refused_and_the_old_file_stays(folder, builder):
     path = write_builder(folder / "file.zarr", root(group("first")), zarr_format=3)
     before = everything_in(folder)
-    with pytest.raises(UsageError, match=r"zlib, delta|pickle") as caught:
+    with pytest.raises(UsageError, match=r"zlib, delta|codecs delta|pickle") as caught:
         write_builder(path, builder(), zarr_format=3)
     check(caught.value, path, "/x")
     assert everything_in(folder) == before
 
 
-def test_a_copy_in_format_3_has_other_codecs_where_it_must_and_the_same_values(folder):
-    write_builder(folder / "old.zarr", with_bytes_before_numbers(), zarr_format=2)
+@pytest.mark.parametrize("filters", [BYTES_BEFORE_NUMBERS, BOTH_ORDERS], ids=["place", "byte order"])
+def test_a_copy_in_format_3_has_other_codecs_where_it_must_and_the_same_values(folder, filters):
+    write_builder(folder / "old.zarr", with_filters(filters), zarr_format=2)
     with (
         ZarrIO(folder / "old.zarr") as source,
         ZarrIO(folder / "new.zarr", "w", zarr_format=3) as io,
-        pytest.warns(FilterReplacedWarning, match=r"new\.zarr.*, /x: .* zlib, delta; .* blosc"),
+        pytest.warns(FilterReplacedWarning, match=r"new\.zarr.*, /x: .* delta; .* blosc"),
     ):
         io.export(source)
     assert read_builder(folder / "new.zarr")["x"].data[:].tolist() == list(range(4000))

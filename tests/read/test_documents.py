@@ -100,6 +100,10 @@ CODECS: dict[str, tuple[list[Any], bytes]] = {
         [named("numcodecs.delta", dtype="<i2"), *LITTLE, named("numcodecs.shuffle", elementsize=2), "gzip"],
         numcodecs.GZip(1).encode(numcodecs.Shuffle(2).encode(numcodecs.Delta("<i2").encode(GRID.reshape(-1)))),
     ),
+    "filters that say another byte order": (
+        [named("numcodecs.delta", dtype="<i2", astype="int32"), *BIG],
+        numcodecs.Delta(">i2", ">i4").encode(GRID.astype(">i2").reshape(-1)).tobytes(),
+    ),
     "columns": ([named("transpose", order=[1, 0]), *LITTLE], GRID.T.tobytes()),
     "columns by a letter": ([named("transpose", order="F"), *LITTLE], GRID.T.tobytes()),
     "columns twice": ([named("transpose", order=[1, 0])] * 2 + LITTLE, RAW),
