@@ -477,6 +477,15 @@ def test_an_option_that_a_codec_does_not_have_is_to_be_corrected(tmp_path, zarr_
     assert not (tmp_path / "a.zarr").exists()
 
 
+@both_formats
+@pytest.mark.parametrize("dtype", ["<i4", ">f4"])
+def test_numbers_that_a_filter_does_not_take(tmp_path, zarr_format, dtype):
+    wrapped = ZarrDataIO(np.arange(4, dtype=dtype), filters=[{"id": "bitround", "keepbits": 5}])
+    with pytest.raises(ValueRefusedError, match=r"cannot be stored .*/data\). Correct the options of the codecs"):
+        trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", wrapped)), zarr_format=zarr_format)
+    assert not (tmp_path / "a.zarr").exists()
+
+
 def test_an_option_that_the_codec_of_a_conversion_does_not_have_is_to_be_corrected(tmp_path):
     h5py.File(tmp_path / "a.h5", "w").close()
     with pytest.raises(UsageError, match=r"lvel.*Correct the codec or its options\."):

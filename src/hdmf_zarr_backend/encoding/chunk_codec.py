@@ -456,7 +456,7 @@ ALLOWED_CODECS = OBJECT_CODECS | {
 DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
                  AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
                  lzma.LZMAError)  # fmt: skip
-ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError, zlib.error, lzma.LZMAError)
+ENCODE_ERRORS = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, zlib.error, lzma.LZMAError)
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
@@ -588,7 +588,8 @@ class ChunkCodec:
             # level; or a codec that takes other numbers.
             is_of_codec = not self.is_object or isinstance(error, (zlib.error, lzma.LZMAError))
             remedy = "Correct the options of the codecs, or use others." if is_of_codec else ""
-            raise ValueRefusedError(f"the values cannot be stored ({error})", remedy=remedy) from error
+            reason = repr(error) if isinstance(error, LookupError) else error  # whose text is a key
+            raise ValueRefusedError(f"the values cannot be stored ({reason})", remedy=remedy) from error
 
     def decode_blocks(
         self, frame: bytearray, out: npt.NDArray[np.uint8] | None, what: Callable[[], str]
