@@ -85,7 +85,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree) -> dict[str, VirtualSource]:
             source = unwritten(placed.file.open(placed.raw), stored.shape)
         if source is None or source.shape != stored.shape:
             continue
-        if is_in_3 and not is_expressible(source.filters, source.compressor):
+        if is_in_3 and not is_expressible(source.filters, source.compressor, stored.data_type):
             continue
         # not if most of its chunks would be in the JSON, where they take more than a copy: Base64 adds a third
         if source.inlined <= MUCH_INLINED or source.inlined < planned_bytes(planned) // 2:

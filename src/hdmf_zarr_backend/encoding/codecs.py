@@ -15,11 +15,12 @@ Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
-from hdmf_zarr_backend.encoding.data_types import Endian
+from hdmf_zarr_backend.encoding.data_types import NUMBERS, Endian, endian_of, number_code
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.model.nodes import Order, Shards, StoredArray
 from hdmf_zarr_backend.options import CODECS, CodecName
@@ -48,6 +49,9 @@ _PREFIX = "numcodecs."
 _SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 _SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
+# The options of these that are data types, and how one begins that has a byte order, or may have one.
+TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
+_ORDERED = re.compile("^[<>=]?(?=[iufcmM][0-9])")
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
 _TO_BYTES = _SERIALIZERS | {"bytes"}
@@ -72,11 +76,34 @@ def in_format_2(filters: list[dict[str, Any]] | None) -> list[dict[str, Any]] | 
     return kept or None
 
 
-def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, Any] | None) -> bool:
-    """Tell whether format 3 can express a chain on numbers: the filters that work on numbers come first."""
+def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, Any] | None, data_type: Any) -> bool:
+    """Tell whether format 3 can express a chain on numbers: the filters that work on numbers come first.
+
+    These have one byte order, which the step that makes bytes has there for the array and them.
+    """
     steps = _steps(filters, compressor)
     kinds = [step["id"] in _ON_NUMBERS for step in steps]
-    return not any(step["id"] in _MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
+    is_in_place = not any(step["id"] in _MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
+    return is_in_place and _endians(steps) <= {endian_of(data_type) or "little"}
+
+
+def _types_of(step: dict[str, Any]) -> dict[str, str]:
+    """Return the options of a filter that works on numbers that are data types."""
+    keys = TYPE_KEYS & step.keys() if step["id"] in _ON_NUMBERS else ()
+    return {key: step[key] for key in keys if isinstance(step[key], str)}
+
+
+def _endians(steps: list[dict[str, Any]]) -> set[str]:
+    """Return the byte orders of the data types in filters that work on numbers."""
+    names = {name for step in steps for name in _types_of(step).values() if not name.startswith("|")}
+    return {"big" if name.startswith(">") else "little" for name in names}
+
+
+def _with_endian(step: dict[str, Any], endian: Endian | None) -> dict[str, Any]:
+    """Return a filter of format 3, which works on values, with the byte order that its numbers have in chunks."""
+    order = ">" if endian == "big" else "<"
+    codes = {key: number_code(NUMBERS[name]) if name in NUMBERS else name for key, name in _types_of(step).items()}
+    return {**step, **{key: _ORDERED.sub(order, code) for key, code in codes.items()}}
 
 
 def has_array_codecs(filters: list[dict[str, Any]] | None, order: Order) -> bool:
@@ -115,6 +142,11 @@ def encode_codecs(
             raise UsageError(f"format 3 has no form for objects in {name!r}", remedy="Keep the file in format 2.")
         serializer = {"name": name, "configuration": {"endian": "little"} if codec_id == STRUCT else {}}
     else:
+        if others := _endians(steps):
+            endian = endian or "little"
+            if others != {endian}:
+                problem = "format 3 cannot have filters whose numbers differ from the array in byte order"
+                raise UsageError(problem, remedy="Keep the file in format 2.")
         while steps and steps[0]["id"] in _ON_NUMBERS:
             first.append(_encode(steps.pop(0), itemsize))
         # zarr-python warns of a missing byte order, and one byte has none.
@@ -166,7 +198,7 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     endian: Endian | None = configuration.get("endian") if name == "bytes" else None
     if endian not in (None, "little", "big"):
         raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
-    filters += [_decode(*step) for step in steps]
+    filters = [*(_with_endian(step, endian) for step in filters), *(_decode(*step) for step in steps)]
     # Format 2 has one compressor at most. Which codec of the chain it is has no effect on the bytes.
     compressor = filters.pop() if steps else None
     return Chain(filters or None, compressor, endian, order)

@@ -262,11 +262,12 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
     """Give a planned array its form in format 3; codecs of a copy that the format lacks become the default one."""
     node, stored = planned.node, planned.node.stored
     before = _encoding(stored)
-    if describe(node).form == "plain" and not is_expressible(stored.filters, stored.compressor):
+    if describe(node).form == "plain" and not is_expressible(stored.filters, stored.compressor, stored.data_type):
         codecs = ", ".join(str(step["id"]) for step in stored.codecs)
         if planned.has_given_codecs:
-            problem = f"Zarr format 3 cannot express the codecs {codecs} in this order"
-            remedy = "Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2."
+            problem = f"Zarr format 3 cannot express the codecs {codecs} in this order, or with this byte order"
+            remedy = "Put filters for numbers, such as delta, before those for bytes, with the byte order of the data; "
+            remedy += "or write with zarr_format=2."
             raise UsageError(problem, remedy=remedy, remedy_cli="Use --zarr-format 2.")
         message = f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
         message += f"{DEFAULT_COMPRESSOR['id']} instead"
