@@ -12,6 +12,7 @@ from hdmf_zarr_backend.encoding.codecs import codec_config
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.options import CODECS
+from tests.trees import dataset, read_builder, root, write_builder
 
 OPTIONS = {
     "chunks": (2, 3), "fillvalue": 7, "compressor": numcodecs.Zlib(level=2), "filters": [numcodecs.Delta("i4")],
@@ -126,6 +127,28 @@ def test_chunks_in_every_spelling(chunks, kept):
 def test_invalid_chunk_lengths(chunks):
     with pytest.raises(UsageError, match="chunks"):
         ZarrDataIO([1], chunks=chunks)
+
+
+@pytest.mark.parametrize(
+    ("maxshape", "kept"), [(7, (7,)), (np.array([7]), (7,)), ((np.int8(7),), (7,)), ([None], (None,)), ((5,), (5,))]
+)
+def test_the_largest_shape_in_every_spelling(tmp_path, maxshape, kept):
+    path = write_builder(tmp_path / "a.zarr", root(dataset("x", ZarrDataIO(np.arange(5), maxshape=maxshape))))
+    assert read_builder(path)["x"].data.maxshape == kept
+
+
+@pytest.mark.parametrize("maxshape", [-1, ("a",), (2.5,), True, 2.5])
+def test_an_invalid_largest_shape(maxshape):
+    with pytest.raises(UsageError, match="is not a shape"):
+        ZarrDataIO([1], maxshape=maxshape)
+
+
+@pytest.mark.parametrize("data", [np.arange(5), [0, 1, 2, 3, 4], np.zeros(5, "i4,f8"), np.array(list("abcde"), object)])
+@pytest.mark.parametrize("maxshape", [(4,), (None, None), ()])
+def test_a_largest_shape_that_does_not_fit_the_data_is_refused_in_a_write(tmp_path, data, maxshape):
+    with pytest.raises(UsageError, match=r"does not fit the shape \(5,\)"):
+        write_builder(tmp_path / "a.zarr", root(dataset("x", ZarrDataIO(data, maxshape=maxshape))))
+    assert not (tmp_path / "a.zarr").exists()
 
 
 @pytest.mark.parametrize("codec", [object(), {}, {"level": 1}, 5])

@@ -51,7 +51,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     link_data : bool
         Link to a stored array that is given as ``data`` instead of copying it. It must be a member of a Zarr file that
         has a path or a URL.
-    maxshape : tuple, optional
+    maxshape : tuple or int, optional
         Largest shape, None for an axis without bound; kept and given back on read. None: what the schema allows
         for columns of tables, else that of an ``h5py.Dataset``, else no more than the shape is recorded.
     chunk_elements : int, optional
@@ -71,8 +71,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     ------
     UsageError
         A generator that is not in a DataChunkIterator; an unknown codec; ``compressor`` and ``compressors`` at once;
-        chunks or shards that are not lengths; shards that are not a multiple of chunks, or are of an array to be filled
-        later; chunks that are given and to be chosen at once.
+        chunks, shards or maxshape that are not lengths; shards that are not a multiple of chunks, or are of an array to
+        be filled later; chunks that are given and to be chosen at once. In a write: a maxshape for other data.
     ValueError
         Only one of ``shape`` and ``dtype`` is given.
 
@@ -102,7 +102,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         *,
         compressors: Codec | Sequence[Codec] | None = None,
         serializer: Any = None,
-        maxshape: tuple[int | None, ...] | None = None,
+        maxshape: tuple[int | None, ...] | int | None = None,
         shape: tuple[int, ...] | None = None,
         dtype: Any = None,
         chunk_elements: int | None = None,
@@ -124,7 +124,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
             warn(f"link_data=True has no effect: a {type(data).__name__} is not a stored array")
             self.link_data = False
-        self._maxshape = None if maxshape is None else tuple(maxshape)
+        self._maxshape = None if maxshape is None else _largest(maxshape)
         self._dataset: Any = None
         # as they were given, for `get_io_params`: codecs are converted by the constructor again
         self._given = {
@@ -255,6 +255,19 @@ def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:
         raise UsageError(f"{what} {chunks!r} are not lengths", remedy="Give one whole number for each axis.") from error
     if any(n < 1 for n in lengths):
         raise UsageError(f"{what} {chunks} has a length below 1", remedy="Give positive lengths.")
+    return lengths
+
+
+def _largest(maxshape: Any) -> tuple[int | None, ...]:
+    # a number as in h5py, see `_lengths`; NumPy's would not become JSON
+    is_one = isinstance(maxshape, (int, np.integer)) and not isinstance(maxshape, bool)
+    try:
+        lengths = tuple(None if n is None else operator.index(n) for n in ([maxshape] if is_one else maxshape))
+    except TypeError:
+        lengths = (-1,)
+    if any(n is not None and n < 0 for n in lengths):
+        remedy = "Give a whole number for each axis, or None for one without bound."
+        raise UsageError(f"maxshape {maxshape!r} is not a shape", remedy=remedy)
     return lengths
 
 

@@ -241,6 +241,7 @@ class Planner:
         with at(self.targets, path):
             self._check_data(data, absolute(path))
             planned = self._plan_data(builder, data, options)
+            _check_maxshape(builder.data, planned)
             if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
                 dtypes.check_units(planned.node.stored.data_type)
             if options.has_given_codecs:
@@ -408,6 +409,18 @@ class Planner:
             return array_planner.plan_rows(data, len(data), list(data.fields.items()), options, self.targets.encode)
         element = describe(stored.node).stored if isinstance(stored, LazyArray) else None
         return array_planner.plan_references(data, tuple(data.shape), options, self.targets.encode, element=element)
+
+
+def _check_maxshape(data: Any, planned: PlannedArray) -> None:
+    """Refuse a largest shape of the user that has other axes than the data, or is smaller."""
+    means = describe(planned.node, planned.notes)
+    largest = data.io_settings.get("maxshape") if isinstance(data, ZarrDataIO) and not means.is_scalar else None
+    if largest is None:
+        return
+    is_alike = len(largest) == len(means.axes)
+    if not is_alike or any(m is not None and m < n for m, n in zip(largest, means.axes, strict=True)):
+        problem = f"maxshape {largest} does not fit the shape {means.axes}"
+        raise UsageError(problem, remedy="Give each axis None, or a length that is not less than that of the data.")
 
 
 def _kept(data: Any, options: Layout) -> dict[str, bool]:
