@@ -9,7 +9,7 @@ import pytest
 from hdmf.data_utils import DataChunkIterator, DataIO
 
 from hdmf_zarr_backend.encoding.codecs import codec_config
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.options import CODECS
 from tests.trees import dataset, read_builder, root, write_builder
@@ -198,3 +198,9 @@ def test_the_largest_shape_is_that_of_the_data_where_none_is_given():
 def test_a_choice_of_chunks_that_is_none_is_refused(options, message):
     with pytest.raises(UsageError, match=message):
         ZarrDataIO(np.zeros((4, 4)), **options)
+
+
+def test_a_filter_of_objects_after_that_of_text_is_refused(tmp_path):
+    data = ZarrDataIO(np.array(["a", "b"], object), filters=[numcodecs.JSON()])
+    with pytest.raises(ValueRefusedError, match=r"the values cannot be stored.*\(/x\)"):
+        write_builder(tmp_path / "a.zarr", root(dataset("x", data)))

@@ -390,7 +390,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         file = self._edited
         try:
             if self._may_flush and self._writer is not None:
-                if file is not None and not file.edits.has_failed:
+                # after a failed write nothing is written, and an error that ended the block has dropped the changes
+                if file is not None and not (file.edits.has_failed or file.edits.is_closed):
                     self._fields.check_lengths()
                     files.flush_edits(file, self._targets().encode_stored)
                 if self._commit_message is not None:

@@ -319,9 +319,11 @@ def test_rows_of_another_length_are_refused_with_their_block(folder, iterator, b
     assert "(/it)" in str(caught.value)
 
 
-def test_no_blocks_of_a_known_shape_and_rows_that_differ_inside_a_block_are_refused(folder):
+def test_no_blocks_of_a_known_shape_arrays_and_rows_that_differ_inside_a_block_are_refused(folder):
     with pytest.raises(ValueRefusedError, match=r"no block of an array of shape \(7, 6\)"):
         write_builder(folder / "none.zarr", root(dataset("it", Blocks([], (7, 6), data_shape=(7, 6)))))
+    with pytest.raises(ValueRefusedError, match=r"gives a ndarray, not a DataChunk \(/it\)"):
+        write_builder(folder / "arrays.zarr", root(dataset("it", Blocks([VALUES], (7, 6)))))
     data = DataChunkIterator(data=rows([1, 2], [3, 4, 5]), buffer_size=2, dtype=I4, maxshape=(None, None))
     with pytest.raises(ValueRefusedError, match=r"differ in length.*\(/it\)"):
         write_builder(folder / "file.zarr", root(dataset("it", data)))

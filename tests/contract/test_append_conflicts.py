@@ -271,6 +271,22 @@ def test_a_failed_write_raises_its_own_error_only(folder):
     assert contents(path) == before
 
 
+def test_an_error_that_ends_the_block_is_not_replaced_by_one_of_closing_the_file(folder):
+    path = with_units(folder / "file.nwb.zarr")
+
+    def change() -> None:
+        with NWBZarrIO(path, "r+") as io:
+            nwbfile = io.read()
+            nwbfile.add_acquisition(TimeSeries(name="newer", data=[1.0], unit="V", rate=1.0))
+            io.write(nwbfile)
+            nwbfile.acquisition["newer"].data.append(2.0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        change()
+    assert read(path).acquisition["newer"].data[:].tolist() == [1.0]
+
+
 def fail_to_write(io: NWBZarrIO) -> None:
     """Catch the error of an append of a series whose iterator fails."""
     nwbfile = io.read()

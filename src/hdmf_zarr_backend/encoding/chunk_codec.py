@@ -457,7 +457,8 @@ ALLOWED_CODECS = OBJECT_CODECS | {
 DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
                  AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
                  lzma.LZMAError)  # fmt: skip
-ENCODE_ERRORS = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, zlib.error, lzma.LZMAError)
+ENCODE_ERRORS = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, AttributeError, zlib.error,
+                 lzma.LZMAError)  # fmt: skip
 _LONGEST_ELEMENT = 32
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
 # As zarr does when it is imported: with its own threads, Blosc stores blocks in any order, and equal chunks differ.

@@ -293,7 +293,7 @@ def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     """Write the in-place changes of arrays, also those that a failed write has left, and the consolidated document."""
     with file.edits.gate:
-        if not file.edits.is_closed and (file.edits.changed or file.edits.is_open):
+        if file.edits.changed or file.edits.is_open:
             prepare(file)
             plan = WritePlan(file.parsed.hierarchy)
             write_changes(file, plan, file.kept_options, partial(_flush, file, encode), is_more=False)

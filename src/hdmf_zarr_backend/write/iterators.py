@@ -202,6 +202,9 @@ class GrowingArray:
 
     def put(self, block: Any) -> int:
         """Add one `hdmf.data_utils.DataChunk`, and return its bytes; the array grows as needed."""
+        if not hasattr(block, "selection"):
+            remedy = "Give each block as hdmf.data_utils.DataChunk(data=..., selection=...)."
+            raise ValueRefusedError(f"the iterator gives a {type(block).__name__}, not a DataChunk", remedy=remedy)
         if block.data is None:
             return 0
         if self._codec.is_object:
