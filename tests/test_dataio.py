@@ -204,3 +204,16 @@ def test_a_filter_of_objects_after_that_of_text_is_refused(tmp_path):
     data = ZarrDataIO(np.array(["a", "b"], object), filters=[numcodecs.JSON()])
     with pytest.raises(ValueRefusedError, match=r"the values cannot be stored.*\(/x\)"):
         write_builder(tmp_path / "a.zarr", root(dataset("x", data)))
+
+
+@pytest.mark.parametrize("codec", [
+    numcodecs.FixedScaleOffset(offset=0, scale=10, dtype="<f8"), numcodecs.Quantize(digits=2, dtype="<f8"),
+    numcodecs.AsType(encode_dtype="<f4", decode_dtype="<f8"), numcodecs.PackBits(),
+], ids=lambda codec: codec.codec_id)  # fmt: skip
+def test_a_filter_of_another_type_would_spoil_the_values(tmp_path, codec):
+    for data in (np.arange(5), np.arange(5, dtype=">f8"), np.arange(5).astype("M8[s]")):
+        with pytest.raises(UsageError, match=rf"'{codec.codec_id}' takes values of type .* \(/x\)"):
+            write_builder(tmp_path / "a.zarr", root(dataset("x", ZarrDataIO(data, filters=[codec]))))
+    own = np.array([True, False]) if codec.codec_id == "packbits" else np.arange(5.0)
+    path = write_builder(tmp_path / "a.zarr", root(dataset("x", ZarrDataIO(own, filters=[codec]))))
+    assert read_builder(path)["x"].data[:].tolist() == own.tolist()

@@ -459,6 +459,8 @@ DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticErr
                  lzma.LZMAError)  # fmt: skip
 ENCODE_ERRORS = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, AttributeError, zlib.error,
                  lzma.LZMAError)  # fmt: skip
+# what these store of bytes that they take for another type does not lead back to them
+_BY_VALUE = frozenset({"fixedscaleoffset", "quantize", "astype", "packbits"})
 _LONGEST_ELEMENT = 32
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
 # As zarr does when it is imported: with its own threads, Blosc stores blocks in any order, and equal chunks differ.
@@ -732,11 +734,20 @@ def chunk_codec(array: StoredArray) -> ChunkCodec:
 def check_given(array: StoredArray) -> None:
     """Refuse options that a codec of a new array does not have, where the user gave the codecs."""
     try:
-        chunk_codec(array)
+        codec = chunk_codec(array)
     except MissingCodecError:
         raise
     except MetadataError as error:
         raise UsageError(error.problem, remedy="Correct the codec or its options.") from error
+    if codec.is_object or codec.dtype.names is not None:
+        return
+    dtype = np.dtype(f"{codec.dtype.str[0]}i8") if codec.dtype.kind in "mM" else codec.dtype
+    for config in array.filters or ():
+        taken = "?" if config["id"] == "packbits" else config.get("decode_dtype", config.get("dtype", dtype))
+        if config["id"] in _BY_VALUE and np.dtype(taken) != dtype:
+            problem = f"the filter {config['id']!r} takes values of type {np.dtype(taken)}, and these are {dtype}"
+            raise UsageError(problem, remedy="Give the filter the type of the data, or the data that of the filter.")
+        dtype = np.dtype(config.get("encode_dtype", config.get("astype", dtype)))
 
 
 def reading_codec(array: StoredArray, rules: ReadOptions) -> ChunkCodec:
