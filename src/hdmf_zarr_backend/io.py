@@ -875,9 +875,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Notes
         -----
-        Changes of arrays that wait are written first; of other changes in memory, which `write` has not written, a
-        `DroppedChangesWarning` tells. Containers that were read before cannot be written any more, and their arrays
-        that were removed raise an error. Call `read` again.
+        Changes of arrays that wait are written first, also if this is refused then; of other changes in memory, which
+        `write` has not written, a `DroppedChangesWarning` tells. Containers that were read before cannot be written any
+        more, and their arrays that were removed raise an error. Call `read` again.
 
         Examples
         --------
