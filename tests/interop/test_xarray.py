@@ -237,6 +237,15 @@ def test_all_series_are_selected_whatever_times_one_has(times, inside):
         assert tree["acquisition/odd/data"].sel(time=events, method="nearest").dims == ("event",)
 
 
+def test_a_column_has_the_name_of_a_dataset(session):
+    with NWBZarrIO(session, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.electrodes.add_column(name="data", description="text", data=np.arange(6))
+        io.write(nwbfile)
+        assert _data(io).to_xarray().coords["data"].values.tolist() == [2, 5, 4, 0]
+    np.testing.assert_array_equal(to_datatree(session)["acquisition/lfp/data"], VALUES)
+
+
 def test_an_hdf5_file_is_a_tree_after_a_virtual_conversion(tmp_path):
     path = write_hdf5(tmp_path / "a.nwb")
     with pytest.raises(NotZarrError, match=r"HDF5 file.*--to virtual"):

@@ -287,7 +287,8 @@ class _Source:
             data = xr.Variable(dims, to_dask(array)) if shape and array.nchunks > 1 else _lazy(dims, array)
             data.attrs = self.attributes(array.path, array.node, group if is_data else None)
             variables[name] = self.scaled(path, data) if is_data and scaled else data
-        return xr.Dataset(variables, labels, attributes)
+        # a table may have a column with the name of a dataset of the series
+        return xr.Dataset(variables, labels.drop_vars(labels.keys() & variables.keys()), attributes)
 
 
 def _names(array: LazyArray, count: int, labels: Any) -> list[str]:
