@@ -44,13 +44,15 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("url", "version"),  # there are no templates in version 0
-    [("data.bin", 0), ("data.bin", 1), ("absolute", 0), ("absolute", 1), ("template", 1)],
+    [("data.bin", 0), ("data.bin", 1), ("absolute", 0), ("absolute", 1), ("template", 1), ("none", 1)],
 )
 def test_local(folder, tmp_path, url, version):
-    said = {"data.bin": "data.bin", "absolute": str(tmp_path / "data.bin"), "template": "{{u}}"}[url]
+    said = {"absolute": str(tmp_path / "data.bin"), "template": "{{u}}"}.get(url, "data.bin")
     document = refer(folder, tmp_path / "data.bin", url=said, version=version)
     if url == "template":
         document["templates"]["u"] = "data.bin"
+    if url == "none":
+        document |= {"templates": None, "gen": []}
     (tmp_path / "b.nwb.zarr.json").write_text(json.dumps(document))
     with NWBZarrIO(tmp_path / "b.nwb.zarr.json", "r") as io, NWBZarrIO(folder, "r") as other:
         one, two = io.read(), other.read()
