@@ -14,6 +14,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, SimpleMultiContainer, VectorData, get_manager
 from hdmf.container import Container
 from hdmf.data_utils import DataChunk, DataChunkIterator, InvalidDataIOError
+from pynwb.file import LabMetaData
 from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
@@ -343,3 +344,12 @@ def test_which_files_are_nwb_files(folder):
         assert not NWBZarrIO.can_read(folder / "old.zarr")
     with NWBZarrIO(folder / "old.zarr", "r", load_namespaces=False) as io, pytest.raises(TypeError, match=r"1\.0\.6"):
         io.read()
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_lab_metadata_may_have_the_name_of_a_dataset_beside_it(folder, lazy):
+    nwbfile = mock_NWBFile(notes="text")
+    nwbfile.add_lab_meta_data(LabMetaData(name="lab"))
+    with NWBZarrIO(samples.write_zarr(folder / "a.zarr", nwbfile), "r", lazy=lazy) as io:
+        nwbfile = io.read()
+        assert (nwbfile.lab_meta_data["lab"].name, nwbfile.lab, nwbfile.notes) == ("lab", None, "text")
