@@ -5,6 +5,7 @@ import base64
 import inspect
 import json
 import re
+import warnings
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.model.render import UNICODE
 from hdmf_zarr_backend.reporting import data as data_module
+from tests.documents import change_attributes
 from tests.report.test_page import Page
 from tests.samples import START, write_hdf5, write_zarr
 from tests.servers import WebServer
@@ -319,6 +321,20 @@ def test_a_rate_of_zero_is_a_remark_and_a_file_that_pynwb_cannot_read_has_a_page
         (path / name / "0").unlink()
         (path / name / ".zarray").unlink()
     assert "-2 to 3 V" in data_text(path)
+
+
+@pytest.mark.parametrize(("key", "name", "value"), [
+    *(("a/data", name, value) for name in ("conversion", "offset")
+      for value in (10**30, 10**400, float("nan"), float("-inf"), 1e308, 1e-320)),
+    *(("a/starting_time", "rate", value) for value in (10**400, float("inf"), 5e-324)),
+], ids="{!s:.40}".format)  # fmt: skip
+def test_numbers_beyond_floats_end_no_page(key: str, name: str, value: float, tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series()))
+    change_attributes(path, f"acquisition/{key}", lambda attributes: attributes.update({name: value}))
+    with warnings.catch_warnings(action="error"):
+        text = report(path, check=False)
+    Page(text)
+    assert not re.search(r'd="[^"]*(nan|inf)', text)
 
 
 def test_plausible_volts_are_no_remark(tmp_path: Path) -> None:

@@ -410,9 +410,9 @@ class DataView:
             if axes and axes[0] not in (0, length):
                 self._remark("timestamps and data differ in length", path, f"{length:,} and {axes[0]:,}")
             return self._stamps(path, stamps[0]) if reads else ("timestamps", None)
-        rate = start[1].attributes.get("rate")
-        if not isinstance(rate, int | float) or not rate > 0:
-            self._remark("the rate is not above 0", path, f"{rate}")
+        rate = _number(start[1], "rate", 0.0)
+        if rate <= 0:
+            self._remark("the rate is not above 0", path, f"{start[1].attributes.get('rate')}")
             return "no rate", None
         values = self._reader.numbers(path, "starting_time") if reads and axes and axes[0] else None
         if values is None or not values.size:
@@ -555,15 +555,15 @@ class DataView:
                     highs[:, into] = np.fmax(highs[:, into], np.fmax.reduceat(most, cuts).T)
         if wrong:
             self._remark("values are not numbers (NaN or infinite)", path, f"{wrong:,} of {count:,} that were read")
+        factor, offset = _number(node, "conversion", 1.0), _number(node, "offset", 0.0)
+        own = reader.numbers(path, "channel_conversion", slice(0, channels))
+        with np.errstate(over="ignore", invalid="ignore"):
+            factors = np.full((channels, 1), factor) * (1.0 if own is None or len(own) != channels else own[:, None])
+            lows, highs = np.sort([lows * factors + offset, highs * factors + offset], axis=0)  # a factor may be < 0
+            unknown = ~(np.isfinite(lows) & np.isfinite(highs))
+        lows[unknown], highs[unknown] = np.nan, np.nan
         if np.isnan(lows).all(axis=1).any():
             return f'<p class="soft">not drawn: {"no numbers" if parts else "its chunks are too large, or damaged"}</p>'
-        factor, offset = (
-            value if isinstance(value := node.attributes.get(name, default), int | float) else default
-            for name, default in (("conversion", 1.0), ("offset", 0.0))
-        )
-        own = reader.numbers(path, "channel_conversion", slice(0, channels))
-        factors = np.full((channels, 1), factor) * (1.0 if own is None or len(own) != channels else own[:, None])
-        lows, highs = np.sort([lows * factors + offset, highs * factors + offset], axis=0)  # a factor may be negative
         least, most = np.nanmin(lows, axis=1), np.nanmax(highs, axis=1)
         seen, unit = sum(len(block) for _, block in parts), readable(_unit(node))
         low, high = float(np.nanmin(lows)), float(np.nanmax(highs))
@@ -886,10 +886,9 @@ def envelope_svg(lows: Values, highs: Values, labels: Sequence[str]) -> str:
         known = np.flatnonzero(~np.isnan(low))
         parts = ""
         if known.size:
-            least, most = float(low[known].min()), float(high[known].max())
-            scale = (_LANE - 4) / (most - least) if most > least else 0.0
-            middle = 2.0 if scale else _LANE / 2
-            ys = [middle + (most - values) * scale for values in (high, low)]
+            least, most = low[known].min() / 2, high[known].max() / 2  # the difference of halves is finite
+            extent, middle = (_LANE - 4, 2.0) if most > least else (0.0, _LANE / 2)
+            ys = [middle + (most - values / 2) / (most - least or 1.0) * extent for values in (high, low)]
             if known.size < len(low):
                 parts = _band("pale", known, ys)
             for run in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
@@ -897,6 +896,15 @@ def envelope_svg(lows: Values, highs: Values, labels: Sequence[str]) -> str:
         box = f'viewBox="0 0 {len(low)} {_LANE:.0f}" preserveAspectRatio="none" role="img"'
         lanes += f'<p class="soft">{escape(label)}</p><svg class="envelope" {box}>{parts}</svg>'
     return lanes
+
+
+def _number(node: Dataset, name: str, default: float) -> float:
+    """Return an attribute that is a finite number, else ``default``."""
+    value = node.attributes.get(name)
+    with suppress(OverflowError):  # JSON has integers that are too large
+        if isinstance(value, int | float) and math.isfinite(value):
+            return float(value)
+    return default
 
 
 def _band(kind: str, places: npt.NDArray[np.intp], ys: Sequence[Values]) -> str:
