@@ -180,6 +180,15 @@ def test_the_installed_command_runs():
     assert answer.stdout == f"zarrio {__version__}\n"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes the streams")
+@pytest.mark.parametrize(("call", "code"), [("verify $1/missing.zarr 2>&-", 2), ("inspect $1 >&-", 0)])
+def test_a_stream_that_is_closed_changes_no_exit_code(tmp_path, call, code):
+    (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
+    command = ["sh", "-c", f'"$0" -m hdmf_zarr_backend {call}', sys.executable, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
     for index in range(3000):

@@ -158,6 +158,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Source: POSIX, ``diff`` and ``grep``, for the exit codes.
     """
     words = [*(sys.argv[1:] if argv is None else argv)] or ["help"]
+    # Python has None for what the caller has closed
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):  # names and symbols that an old console lacks end no command
         sys.stdout.reconfigure(errors="backslashreplace")
     parser = build_parser()
