@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
@@ -24,7 +24,7 @@ def refer(folder: Path, data: Path, *, url: str, version: int = 1) -> dict[str, 
         if not path.is_file():
             continue
         key, content = path.relative_to(folder).as_posix(), path.read_bytes()
-        if path.name.startswith(".z"):
+        if path.name.startswith((".z", "zarr.")):
             references[key] = content.decode() if path.name != ".zattrs" else json.loads(content)
         elif len(content) < 40:
             references[key] = f"base64:{base64.b64encode(content).decode()}"
@@ -90,9 +90,10 @@ def test_read_only(folder, tmp_path):
         put(open_store(tmp_path / "b.json"), "x", b"")
 
 
-def test_arrays_travel_to_other_processes_and_what_was_cut_is_told(tmp_path):
+@pytest.mark.parametrize("shapes", [{}, {"chunks": (100,), "shards": (1000,)}], ids=["chunk", "shard"])
+def test_arrays_travel_to_other_processes_and_what_was_cut_is_told(tmp_path, shapes):
     values = np.random.default_rng(1).random(1000)
-    trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", values)))
+    trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", ZarrDataIO(values, **shapes))))
     (tmp_path / "b.json").write_text(json.dumps(refer(tmp_path / "a.zarr", tmp_path / "data.bin", url="data.bin")))
     data = pickle.loads(pickle.dumps(trees.read_builder(tmp_path / "b.json")["data"].data))
     np.testing.assert_array_equal(data[:], values)

@@ -111,7 +111,11 @@ class ReferenceStore(RemoteStore):
         if isinstance(value, list) and len(value) == 3:
             spans = [slice(start, stop).indices(value[2])[:2] for start, stop in ranges]
             shifted = [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans]
-            return self._read_from(value[0], lambda file: file.store.get_ranges(file.name, shifted))
+            parts = self._read_from(value[0], lambda file: file.store.get_ranges(file.name, shifted))
+            # None would mean that the key is absent, so that a shard would have its fill value
+            if parts is None or sum(map(len, parts)) < sum(stop - start for start, stop in shifted):
+                raise self._cut(key, value)
+            return parts
         data = self._get(key)
         return None if data is None else [data[start:stop] for start, stop in ranges]
 
