@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -129,7 +130,11 @@ def test_that_of_a_process_of_this_machine_that_runs_is_not_broken(folder: Folde
     first.release()
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"host": 1}', b"\xff"])
+HERE = {**ELSEWHERE, "host": socket.gethostname()}
+NO_PROCESSES = [json.dumps({**HERE, "pid": pid}).encode() for pid in (2**31, -(2**31) - 1, 0)]
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"host": 1}', b"\xff", *NO_PROCESSES, 10**5 * b"["])
 def test_what_no_version_of_this_package_has_set_is_broken_on_purpose_only(folder: Folder, text: bytes) -> None:
     folder.values[KEY] = text
     with pytest.raises(StoreLockedError, match="has left no name"):

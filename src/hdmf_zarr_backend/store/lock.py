@@ -49,7 +49,7 @@ _RECORD_BYTES = 4096
 _TRIES = 10
 _LONGEST_NAME = 200
 _SHORT_NAME = 40
-_UNREADABLE = (ValueError, KeyError, TypeError)
+_UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Holder:
     def of(cls, record: Any) -> Holder:
         """Return the holder in the record of a lock; ValueError, KeyError or TypeError if it has none."""
         holder = cls(record["host"], record["pid"], record["since"])
-        if [type(part) for part in astuple(holder)] != [str, int, str]:
+        if [type(part) for part in astuple(holder)] != [str, int, str] or not 0 < holder.pid < 2**31:
             raise TypeError("it does not name its writer")
         return holder
 
