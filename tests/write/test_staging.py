@@ -16,7 +16,7 @@ from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExis
 from hdmf_zarr_backend.store import files as store_files
 from hdmf_zarr_backend.store import local as local_store
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.files import move_exclusively, partial_path, replace, sync_folder
+from hdmf_zarr_backend.store.files import move_exclusively, move_into_place, partial_path, sync_folder
 from hdmf_zarr_backend.store.local import LocalStore, sync_files
 from hdmf_zarr_backend.store.lock import lock_path
 from hdmf_zarr_backend.store.transaction import Writer
@@ -118,7 +118,7 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
     monkeypatch.setattr(local_store.ctypes, "CDLL", lambda *arguments, **options: Library)
     monkeypatch.setattr(local_store.ctypes, "get_errno", lambda: code)
     target, partial = make(tmp_path / "a.zarr"), make(tmp_path / "partial", b"new")
-    replace(str(partial), str(target))
+    move_into_place(str(partial), str(target), exclusive=False, durable=False)
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     fresh, free = make(tmp_path / "fresh", b"new"), tmp_path / "free"
     move_exclusively(str(fresh), str(free))
@@ -257,6 +257,14 @@ def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, n
     assert calls == ["sync_files", "sync_folder"]
     assert synced[0][1].endswith(".partial")
     assert synced[-1] == ("sync_folder", "to")
+
+
+def test_the_old_file_is_deleted_when_the_new_one_has_its_name_on_the_disk(tmp_path, synced, monkeypatch):
+    target = make(tmp_path / "a.zarr")
+    monkeypatch.setattr(store_files, "remove", lambda path: synced.append(("removed", os.path.basename(path))))
+    with staged(str(target), durable=True) as keys:
+        put(keys, ".zgroup", b"new")
+    assert [call for call, _ in synced] == ["sync_files", "moved", "sync_folder", "removed"]
 
 
 def test_a_durable_append_is_on_the_disk_before_it_is_committed_and_after(tmp_path, synced):

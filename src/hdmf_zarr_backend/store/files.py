@@ -66,11 +66,11 @@ _EXCHANGE = 2
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
-def replace(partial: str, target: str) -> None:
-    """Move ``partial`` to ``target``, and delete the old target; if the move fails, the old target stays."""
+def replace(partial: str, target: str) -> str | None:
+    """Move ``partial`` to ``target``; return where the old target is now. If the move fails, the old target stays."""
     if not os.path.lexists(target):
         os.rename(partial, target)
-        return
+        return None
     # where two names cannot be exchanged, nothing is at the path between the two renames; see `restore_old`
     if not _renameat2(partial, target, _EXCHANGE):
         aside = f"{partial}{_ASIDE}"
@@ -80,20 +80,23 @@ def replace(partial: str, target: str) -> None:
         except BaseException:
             os.rename(aside, target)
             raise
-        partial = aside
-    try:
-        remove(partial)
-    except OSError as error:
-        warn(f"the new file is complete; {partial!r}, the old one, could not be deleted: {error}")
+        return aside
+    return partial
 
 
 def move_into_place(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
     """Move a complete file or folder to its place; with ``exclusive`` only if nothing is there."""
     if durable:
         sync_files(partial)
-    (move_exclusively if exclusive else replace)(partial, target)
+    old = (move_exclusively if exclusive else replace)(partial, target)
+    # before the old file is deleted: after a power cut, the path would have a part of it
     if durable:
         sync_folder(os.path.dirname(target))
+    try:
+        if old is not None:
+            remove(old)
+    except OSError as error:
+        warn(f"the new file is complete; {old!r}, the old one, could not be deleted: {error}")
 
 
 def move_exclusively(partial: str, target: str) -> None:
