@@ -553,6 +553,9 @@ class JournalledChange(Change):
                 # one key is set or deleted, which needs no journal
                 store, writer = self._store, self._writer
                 only: Root = {**self._waiting, **self._documents, **root, **dict.fromkeys(self._deleted)}
+                if store.get_many([*self._documents, *root]) == only:  # also if there is nothing to set
+                    self._is_over = True
+                    return False
                 writer.lock.check()
                 try:
                     self._set_commit(only, lambda: all(store.get(key) == value for key, value in only.items()))
