@@ -30,6 +30,7 @@ from hdmf_zarr_backend.store.zip import NewZipStore
 from tests.keystores import DictStore
 from tests.places import delete_keys, put, put_all
 from tests.storekinds import ALL_KINDS
+from tests.zarrs import needs_zarr_3
 
 CONTENT = {
     ".zgroup": b"{}",
@@ -282,6 +283,20 @@ def test_a_put_that_is_interrupted_is_neither_waited_for_nor_done_later(monkeypa
     queue.drain()
     remote.request_pool().submit(int).result()
     assert keys.values == {"b": b"2"}
+
+
+@needs_zarr_3
+def test_a_store_of_zarr_that_cannot_list_its_keys_says_so():
+    class Unlisted(zarr_storage.MemoryStore):
+        supports_listing = False
+
+        def list_prefix(self, prefix):
+            raise NotImplementedError
+
+    keys = open_store(Unlisted())
+    for listed in (keys.sizes, keys.list_prefix):
+        with pytest.raises(StoreError, match="cannot list its keys"):
+            listed("a")
 
 
 def test_deletions_come_after_what_was_set():

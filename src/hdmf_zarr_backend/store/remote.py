@@ -312,12 +312,16 @@ class RemoteStore(base.Store):
 
     def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield key and size of all keys below ``prefix/`` as they come: ten million in memory take gigabytes."""
-        if not self.abilities.listing:
-            remedy = "Files are read from it by their consolidated metadata alone; consolidate before the upload."
-            raise StoreError("this server cannot list its keys", store=self.location, remedy=remedy)
+        self._check_listing()
         entries = self._call(lambda: self._list(prefix), prefix, "listed")
         with base.library_errors_named(self.location, prefix, "listed"):
             yield from entries
+
+    def _check_listing(self) -> None:
+        """Refuse to list the keys of a server that cannot do that."""
+        if not self.abilities.listing:
+            remedy = "Files are read from it by their consolidated metadata alone; consolidate before the upload."
+            raise StoreError("this server cannot list its keys", store=self.location, remedy=remedy)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         return dict(self._listed(prefix))

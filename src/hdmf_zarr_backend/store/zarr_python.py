@@ -145,6 +145,7 @@ class ZarrPythonStore(RemoteStore):
         return zip(keys, at_once(lambda key: int(sync(self.store.getsize(self._full(key)))), keys), strict=True)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
+        self._check_listing()
         return iter(self._call(lambda: self._keys(prefix), prefix, "listed"))
 
     def exists(self) -> bool:
