@@ -296,6 +296,14 @@ def test_a_lock_of_another_machine_is_broken_and_its_holder_does_not_take_that_o
     assert os.listdir(tmp_path) == []
 
 
+def test_a_lock_whose_holder_is_writing_its_record_is_held(tmp_path: Path) -> None:
+    first = FileLock(str(tmp_path / "a.zarr"))
+    os.truncate(lock_path(str(tmp_path / "a.zarr")), 1)
+    with pytest.raises(StoreLockedError, match="has left no name"):
+        FileLock(str(tmp_path / "a.zarr"))
+    first.release()
+
+
 def refusing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     real = os.open
 

@@ -303,19 +303,15 @@ class FileLock(WriterLock):
 
     def _locks(self, descriptor: int, *, break_lock: bool, existed: bool) -> bool:
         """Lock an open file; return False if its lock was broken, or another file has its name by now."""
-        holder = None
-        if self._is_file and os.fstat(descriptor).st_size:
-            os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte, and hides it from readers
-            try:
-                holder = Holder.of(json.loads(os.read(descriptor, _RECORD_BYTES)))
-            except _UNREADABLE:
-                raise self._foreign("holds something other than the record of a lock") from None
+        is_mine = None
         try:
             is_mine = lock_descriptor(descriptor, blocking=False)
         except OSError as error:
             # some network file systems have no locks: then the record in the file decides
             if error.errno not in _NO_LOCKS:
                 raise
+        holder = self._holder(descriptor, is_locked=is_mine is False)
+        if is_mine is None:
             is_mine = holder is None or holder.is_gone()
         if not is_mine:
             # a process that runs on this machine is certainly alive, and its lock cannot be broken
@@ -336,6 +332,18 @@ class FileLock(WriterLock):
         # the file of a lock may be empty: its writer died, or the disk was full
         self.follows |= self._is_file and existed
         return True
+
+    def _holder(self, descriptor: int, *, is_locked: bool) -> Holder | None:
+        """Return the holder in an open lock file, None if it is empty; ``is_locked``: it may be writing its record."""
+        if not self._is_file or not os.fstat(descriptor).st_size:
+            return None
+        os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte, and hides it from readers
+        try:
+            return Holder.of(json.loads(os.read(descriptor, _RECORD_BYTES)))
+        except _UNREADABLE:
+            if is_locked:
+                raise locked_error(None, self.location) from None
+            raise self._foreign("holds something other than the record of a lock") from None
 
     def _open(self) -> tuple[int, bool]:
         """Open the file that is locked; return its descriptor, and whether it is a lock file."""
