@@ -400,6 +400,14 @@ def test_a_store_without_a_lock_for_other_processes_is_written_with_a_warning() 
     assert values(store) == [1]
 
 
+def test_a_file_in_the_memory_of_fsspec_has_one_lock_by_whatever_url() -> None:
+    with (
+        ZarrIO("memory://one-lock.zarr", "w"),
+        pytest.raises(StoreLockedError, match="That is this process"),
+    ):
+        ZarrIO("memory:///one-lock.zarr", "w")
+
+
 def test_only_a_dict_is_known_to_be_of_one_process() -> None:
     assert open_store({}).of_one_process
     assert not open_store(UserDict()).of_one_process

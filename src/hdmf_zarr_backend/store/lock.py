@@ -127,7 +127,8 @@ def locked_error(holder: Holder | None, location: str, *, is_mine: bool | None =
         remedy = "Wait until it has closed the file, or end it."
         if is_mine is not None and holder is not None and holder.is_another():
             # the number of a process that has ended is given to another one some day
-            remedy += " If that process is another program, delete the key .NAME.lock beside the file."
+            name = split_location(location)[1]
+            remedy += f" If that process is another program, delete the key {f'.{name}.lock'!r} beside the file."
         elif not ends:
             remedy += " If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
     return StoreLockedError(problem, store=location, remedy=remedy)
@@ -212,7 +213,8 @@ class ProcessLock(WriterLock):
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
-        self._name = (self._pid, location)  # with the process, since a fork has a copy of the memory, and of this table
+        # with the process, since a fork has a copy of the memory, and of this table; fsspec has one file by both names
+        self._name = (self._pid, location.replace("memory:///", "memory://"))
         mine = Holder.here()
         first = _OF_THIS_PROCESS.setdefault(self._name, mine)  # atomic among threads
         if first is not mine:
