@@ -178,7 +178,7 @@ class FsspecStore(RemoteStore):
         super().__init__(location, options)
         self._given, self._root = filesystem, root
         self._scheme = first = location.partition("::")[0].partition("://")[0]
-        # that of "dir::" is in front of another file system
+        # fsspec has one dictionary per process for all of memory://; "dir::" is in front of another file system
         self.of_one_process = "memory" in (first, getattr(getattr(filesystem, "fs", None), "protocol", ""))
         # the collected bytes, and the copies that the library makes for a request; elsewhere it writes a complete value
         self.stream_bytes = 3 * _PART_BYTES if first in _IN_PARTS else None

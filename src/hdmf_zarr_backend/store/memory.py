@@ -1,4 +1,7 @@
-"""Values in memory: all of a `MemoryStore`, some of an `InlinedStore`, those being put of a `QueuedStore`."""
+"""Values in memory: all of a `MemoryStore`, some of an `InlinedStore`, those being put of a `QueuedStore`.
+
+URLs that begin with ``memory://`` are those of fsspec, and opened by `store.clouds`.
+"""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ class Change:
         self._deleted += keys
 
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
-        """Make readers refuse the file, or the format, of the ``mark`` until the commit.
+        """Make readers, where there are any, refuse the file, or the format, of the ``mark`` until the commit.
 
         The ``documents`` are set then, before the chunks that they describe: a reader that has the file open learns
         from them why a chunk does not decode.
