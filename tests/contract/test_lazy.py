@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import BuildManager
 from hdmf.container import AbstractContainer, Data
 from hdmf.utils import LabelledDict
@@ -199,6 +200,33 @@ def test_an_error_is_raised_when_the_object_is_touched(folder):
         io.read(check=True)
     with NWBZarrIO(damaged, lazy=False) as io, pytest.raises(MetadataError, match="the name 'data'"):
         io.read()
+
+
+def test_builders_that_could_not_be_completed_are_an_error_each_time(folder):
+    damaged = samples.write_zarr(folder / "damaged.zarr", many_nwbfile())
+    link = {"name": "last", "source": ".", "path": "/nowhere"}
+    change_attributes(damaged, "stimulus/presentation", lambda attributes: attributes.update(zarr_link=[link]))
+    with NWBZarrIO(damaged) as io:
+        with pytest.warns(BrokenLinkWarning):
+            io.read()
+        for _ in range(2):
+            with pytest.raises(BrokenLinkWarning, match="last"):  # warnings are errors here
+                io.read_builder()
+        with pytest.warns(BrokenLinkWarning, match="last"):
+            root = io.read_builder()
+        assert "shares" in root["stimulus/presentation"].groups
+    change_attributes(damaged, "", lambda attributes: attributes.update(leads={"zarr_dtype": "object", "value": link}))
+    with NWBZarrIO(damaged) as io:
+        for _ in range(2):
+            with pytest.raises(BrokenLinkWarning, match="leads"):
+                io.read()
+    change_attributes(damaged, "", lambda attributes: attributes.pop("leads"))
+    change_attributes(damaged, "intervals/trials/id", lambda attributes: attributes.update(namespace="unknown"))
+    with NWBZarrIO(damaged) as io, pytest.warns(BrokenLinkWarning, match="last"):
+        nwbfile = io.read()
+        for _ in range(2):
+            with pytest.raises(ContainerError, match="'unknown' of the type 'ElementIdentifiers' is not loaded"):
+                nwbfile.trials  # noqa: B018 - a property
 
 
 def test_what_does_not_fit_its_type_is_an_error_when_it_is_asked_for(folder):

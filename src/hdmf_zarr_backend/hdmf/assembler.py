@@ -238,11 +238,11 @@ class Assembler:
         paths: list[str] = []
         try:
             yield paths
+            self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
         except BaseException:
             for path in paths:
                 self.builders.pop(path, None)
             raise
-        self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
 
     def _is_hidden(self, path: str) -> bool:
         return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))

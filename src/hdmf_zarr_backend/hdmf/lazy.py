@@ -129,9 +129,13 @@ class LazyAssembler(Assembler):
             builder = make_group(path, {}, attributes, self.source)
             if path:
                 builder.parent = self.open_group(split(path)[0])
-            self.builders[path] = builder
-            self._fill([], pending)
-            self._check_left_out([path], strict=False)  # an open group is needed for all others
+            self.builders[path] = builder  # already here: its references may lead to it
+            try:
+                self._fill([], pending)
+                self._check_left_out([path], strict=False)  # an open group is needed for all others
+            except BaseException:
+                del self.builders[path]
+                raise
             # hdmf reads the members of a builder through its properties only; the class of an instance is all that has
             # to change for them to be created on use
             builder.__class__ = OpenGroupBuilder
@@ -222,16 +226,24 @@ class LazyAssembler(Assembler):
             for path in groups:
                 self.open_group(path)
             self.assemble(units)
-            # plain before they are filled, because the properties of an `OpenGroupBuilder` call this method
-            for path in groups:
-                self.builders[path].__class__ = GroupBuilder
+            try:
+                self._fill_groups(groups)
+            except BaseException:  # they are filled again when somebody asks for them again
+                for path in groups:
+                    self.builders[path].__class__ = OpenGroupBuilder
+                raise
             self._is_complete = True
-            for path in groups:
-                builder, group = self.builders[path], self.hierarchy.group(path)
-                for member_path, _ in self.members(path):
-                    if member_path in self.builders:
-                        add_member(builder, split(member_path)[1], self.builders[member_path])
-                self.set_links(builder, path, self.file.links(path, group))
+
+    def _fill_groups(self, groups: list[str]) -> None:
+        # plain before they are filled, because the properties of an `OpenGroupBuilder` call `complete`
+        for path in groups:
+            self.builders[path].__class__ = GroupBuilder
+        for path in groups:
+            builder, group = self.builders[path], self.hierarchy.group(path)
+            for member_path, _ in self.members(path):
+                if member_path in self.builders:
+                    add_member(builder, split(member_path)[1], self.builders[member_path])
+            self.set_links(builder, path, self.file.links(path, group))
 
 
 # ---- what a container has instead of its members -------------------------------------------------------------------
