@@ -86,6 +86,23 @@ def test_what_is_removed_is_gone_and_the_tables_stay_valid(path):
     assert list(samples.read_zarr(path).units["electrodes"][3].index) == [3]
 
 
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_what_one_call_removes_is_judged_together(path):
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        regions = {name: nwbfile.create_electrode_table_region([0], "one", "electrodes") for name in "ab"}
+        made = [ElectricalSeries(name=name, data=[[1.0]], electrodes=regions[name], rate=1.0) for name in regions]
+        nwbfile.add_acquisition(LFP(made))
+        io.write(nwbfile)
+        series = ["/acquisition/LFP/a", "/acquisition/LFP/b"]
+        with pytest.raises(ConflictError, match="the schema requires an ElectricalSeries in LFP"):
+            io.remove(*series)
+        assert list(io.read().acquisition["LFP"].electrical_series) == ["a", "b"]
+        assert io.remove(f"{series[0]}@comments", series[0]) == ["removed /acquisition/LFP/a"]
+        assert io.remove(f"{series[1]}@comments", series[1], "acquisition/LFP") == ["removed /acquisition/LFP"]
+    check(path)
+
+
 def test_what_leads_there_is_listed_and_nothing_is_changed(path):
     before = stored_files(path)
     with NWBZarrIO(path, "r+") as io:

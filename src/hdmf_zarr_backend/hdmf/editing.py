@@ -108,7 +108,8 @@ class Edit:
         return [self._catalog, cached]
 
     def _why_required(self, path: str, **options: Any) -> str | None:
-        reasons = (schema.why_required(catalog, self._known, path, **options) for catalog in self._catalogs)
+        # without what the same change removes
+        reasons = (schema.why_required(catalog, self.hierarchy, path, **options) for catalog in self._catalogs)
         return next((reason for reason in reasons if reason is not None), None)
 
     def _error(self, cls: type[Any], problem: str, path: str, remedy: str, cli: str = "") -> Any:
@@ -123,7 +124,9 @@ class Edit:
         """Remove nodes, links, attributes (``path@name``), or ``rows`` of one table; refuse what others need."""
         if rows is not None:
             self._remove_rows(names, rows)
-        for name in names if rows is None else ():
+        inside = tuple(f"{relative(name)}{mark}" for name in names if rows is None for mark in "/@")
+        # an object first: what is in it goes with it
+        for name in sorted(names, key=lambda name: relative(name).startswith(inside)) if rows is None else ():
             self._remove(name)
         self._follow_all()
         gone = (path for path, new in self.outdated.items() if rows is None and new is None)
@@ -433,6 +436,8 @@ class Edit:
         if "@" in name and self._known.get(relative(name)) is None:
             path, _, name = name.rpartition("@")
             _, path, node = self._find(relative(path))
+            if self.new_path(path) is None:
+                return
             names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
             if name not in names:
                 raise self._misuse(f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
