@@ -154,6 +154,40 @@ def test_closing_twice_and_reading_afterwards(plain):
     io.close()
 
 
+@APPEND
+def test_a_file_that_is_opened_for_changes_again_is_read_again(plain):
+    io = NWBZarrIO(plain, "r+")
+    before = io.read()
+    io.close()
+    with pytest.raises(ModeError, match=r"the file is closed .*Open it and read it again"):
+        before.acquisition["trace"].data[0] = 1
+    io.open()
+    with pytest.raises(UsageError, match=r"before the file was opened again.*Read the file again"):
+        io.write(before)
+    with pytest.raises(UsageError, match=r"read before the file was opened again.*Read the file again"):
+        before.acquisition["trace"].data[0] = 1
+    io.read().acquisition["trace"].data[0] = 1
+    io.close()
+    reader = NWBZarrIO(plain)
+    assert reader.read().acquisition["trace"].data[0].tolist() == [1, 1, 1]
+    reader.close()
+    with NWBZarrIO(plain, "r+") as other:
+        other.replace("/acquisition/trace/data", [[1]])
+    reader.open()
+    assert reader.read().acquisition["trace"].data[:].tolist() == [[1]]
+    reader.close()
+
+
+def test_a_new_file_is_opened_again_to_be_replaced(tmp_path):
+    io = NWBZarrIO(tmp_path / "a.zarr", "w")
+    io.write(samples.plain_nwbfile())
+    io.close()
+    io.open()
+    io.write(samples.plain_nwbfile("other"))
+    io.close()
+    assert read(tmp_path / "a.zarr").identifier == "other"
+
+
 def test_a_new_file_is_written_to_the_directory_that_its_relative_path_was_given_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with NWBZarrIO("new.zarr", "w") as io:

@@ -317,12 +317,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def open(self) -> None:
         """Open the file: for reading, parse its metadata; for writing, take the lock and check that it may be written.
 
-        Called by the constructor; a closed file can be opened again.
+        Called by the constructor; a closed file can be opened again. What was read before is outdated then if the file
+        is open for changes, or has changed.
         """
         if self._is_open:
             return
         store: Store = self._raw_store
         check_abilities(store, self._mode)  # before anything is requested
+        known, edited, self._parsed, self._edited = self._parsed, self._edited, None, None
         if self._mode not in READING_MODES:
             local = store.folder or store.zip_file
             if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
@@ -349,8 +351,21 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if self._writer is not None:
                 self._writer.release()
             raise
-        self._store = store
+        is_again, self._store = self._store is not None, store
         self._is_open = True
+        if is_again and (self._mode not in READING_MODES or known != self._parsed):
+            edits = None if edited is None else edited.edits
+            self._outdate(edits, "this was read before the file was opened again", lambda path: False)
+
+    def _outdate(self, edits: Edits | None, problem: str, is_gone: Callable[[str], bool]) -> None:
+        """Refuse to write what was read before, so that the file is read again."""
+        if self._mode not in NEW_FILE_MODES:
+            self._outdated.append(self._written_builders)
+        self._written_builders = WriteStatusTracker()
+        self._fields = KnownFields(self.manager, self.path, self._written_builders.get_written)
+        self._reading = self._zarr_group = None
+        if edits is not None:
+            edits.outdate(problem, is_gone)
 
     @property
     def zarr_format(self) -> int | str:
@@ -704,7 +719,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise errors.WrongArgumentError(problem, store=self.source, remedy="Give a container, such as an NWBFile.")
         builder = self.manager.get_builder(container) if self._outdated else None
         if builder is not None and any(written.get_written(builder) for written in self._outdated):
-            problem = "the container is from before something in the file was removed, renamed, replaced or copied"
+            problem = "the container is from before something in the file was removed, renamed, replaced or copied, or "
+            problem += "from before the file was opened again"
             remedy = "Read the file again with io.read(), and change what that returns."
             raise errors.UsageError(problem, store=self.source, remedy=remedy)
         check_origin(container, self.manager, self.path)
@@ -1052,11 +1068,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if changed := self._fields.unwritten():
                 lost = f"{self.source}: not written: changes of {few(changed)} in memory. Call io.write before this, "
                 warn(f"{lost}since the file has to be read again after it", errors.DroppedChangesWarning)
-            self._outdated.append(self._written_builders)
-            self._written_builders = WriteStatusTracker()
-            self._fields = KnownFields(self.manager, self.path, self._written_builders.get_written)
-            self._reading = self._zarr_group = None
-            file.edits.outdate(f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)
+            self._outdate(file.edits, f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)
 
     @known_arguments
     def export(

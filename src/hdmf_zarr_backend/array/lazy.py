@@ -442,11 +442,11 @@ def _one_at_a_time(method: Method) -> Method:
         arguments = tuple(map(_in_memory, arguments))
         options = {name: _in_memory(value) for name, value in options.items()}
         with self._edits.gate, self._edits.lock:
-            if self._edits.is_closed:
-                with at(self.location, self.name):
-                    raise ModeError("the file is closed", remedy="Open it again to change it.")
             if self._outdated is not None:
                 raise self._outdated
+            if self._edits.is_closed:
+                with at(self.location, self.name):
+                    raise ModeError("the file is closed", remedy="Open it and read it again to change it.")
             return method(self, *arguments, **options)
 
     return typing.cast(Method, changing)
