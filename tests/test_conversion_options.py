@@ -16,7 +16,7 @@ from hdmf.common import get_manager
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.dryrun import dry_run
-from hdmf_zarr_backend.errors import ConflictError, DamagedFileError, UsageError
+from hdmf_zarr_backend.errors import ConflictError, DamagedFileError, FilterReplacedWarning, UsageError
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests.options import arguments
@@ -225,6 +225,18 @@ def test_settings_apply_to_hdf5(series: Path, tmp_path: Path) -> None:
         assert (probe["timestamps"].compression, eye["timestamps"].compression) == ("gzip", None)
         assert (eye["data"].chunks, eye["data"].compression, eye["data"].shuffle) == ((1000, 16), "gzip", True)
     assert {each.kind for each in compare(series, tmp_path / "b.h5")} == {"chunks", "filters"}
+
+
+def test_a_filter_of_hdf5_may_fail_for_a_chunk_that_does_not_shrink(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["noise"] = np.random.default_rng(0).integers(0, 256, 70, "u1")
+        file["text"] = ["text of any length"] * 70
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    settings = {"*": {"codec": numcodecs.Blosc(), "chunks": (8,)}}
+    with pytest.warns(FilterReplacedWarning, match="filter 32001 is lossy, not for this type, or not installed"):
+        convert(tmp_path / "a.zarr", tmp_path / "b.h5", settings=settings)
+    found = {(each.path, each.kind) for each in compare(tmp_path / "a.h5", tmp_path / "b.h5")}
+    assert found == {(path, kind) for path in ("/noise", "/text") for kind in ("chunks", "filters")}
 
 
 @pytest.mark.parametrize(("settings", "target", "said", "remedy"), [

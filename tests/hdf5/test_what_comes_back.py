@@ -374,6 +374,23 @@ def test_an_attribute_that_was_changed_in_zarr_has_its_new_value(tmp_path):
         assert file.attrs["array"][1:].tolist() == [0.0, 5.0]
 
 
+@pytest.mark.parametrize("filters", [
+    [[1, 0, [999]]], [[4, 1, []]], [[4, 1, [4, 0]]], [[307, 0, [77]]], [[32000, 0, []]], [[1, 1, [4] * 300]],
+], ids=str)  # fmt: skip
+def test_filters_that_fail_do_not_end_the_process(tmp_path, filters):
+    """HDF5 crashes when it closes a file with a chunk that a mandatory filter refuses."""
+    values = np.random.default_rng(0).integers(0, 2**16, 40, "u2")
+    there_and_back(tmp_path, lambda file: file.create_dataset("x", data=values, chunks=(16,)))
+    document = tmp_path / "a.zarr" / "x" / ".zattrs"
+    attributes = json.loads(document.read_text())
+    attributes["_hdmf"]["hdf5"]["filters"] = filters
+    document.write_text(json.dumps(attributes))
+    (tmp_path / "a.zarr" / ".zmetadata").unlink()
+    convert(tmp_path / "a.zarr", tmp_path / "c.h5")
+    with h5py.File(tmp_path / "c.h5") as file:
+        assert file["x"][()].tolist() == values.tolist()
+
+
 def test_text_of_another_program_that_is_json_remains_what_it_is(tmp_path, zarr_format):
     """Values that HDF5 has no type for are text in a compound of one field; others may have such text."""
     row = np.dtype([("json", TEXT)])

@@ -30,11 +30,15 @@ from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, warn
 from hdmf_zarr_backend.hdf5 import attributes
 from hdmf_zarr_backend.hdf5.filters import (
+    BLOSC,
+    BLOSC2,
     BUILT_IN,
     DEFLATE,
+    NBIT,
     OPTIONAL,
     SCALE_OFFSET,
     SHUFFLE,
+    SZIP,
     Pipeline,
     filter_entries,
     filters_of,
@@ -248,13 +252,15 @@ def _filters(stored: StoredArray, note: Note, tid: Any) -> Pipeline:
         return own if own and {number for number, _, _ in own} <= BUILT_IN else _default_filters(tid)
     steps = list(map(list, noted))
     # a lossy filter would lose more the second time: the values in Zarr are those that it left of the original ones
-    lossy = _LOSSY | {SCALE_OFFSET} if tid.get_class() == h5t.FLOAT else _LOSSY
-    kept = [step for step in steps if step[0] not in lossy and usable([step])]
+    unfit = _LOSSY | {SCALE_OFFSET} if tid.get_class() == h5t.FLOAT else _LOSSY
+    if tid.get_class() == h5t.STRING and tid.is_variable_str():
+        unfit = _LOSSY | {SZIP, NBIT, BLOSC, BLOSC2}  # they crash: HDF5 tells them nothing about such elements
+    kept = [step for step in steps if step[0] not in unfit and usable([step])]
     if len(kept) == len(steps):
         return steps
     left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
-    message = f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. A lossy filter is "
-    message += "not applied a second time; the package hdf5plugin has many filters."
+    message = f"HDF5 filter {left_out} is lossy, not for this type, or not installed; shuffle and gzip are used "
+    message += "instead. A lossy filter is not applied a second time; the package hdf5plugin has many filters."
     warn(message, FilterReplacedWarning)
     if DEFLATE in [step[0] for step in kept]:
         return kept

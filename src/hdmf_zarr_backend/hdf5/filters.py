@@ -44,15 +44,17 @@ Config: TypeAlias = dict[str, Any]
 Pipeline: TypeAlias = list[list[Any]]
 """``[[number, flags, [option, ...]], ...]`` in the order in which HDF5 applies them, as in a note."""
 
-DEFLATE, SHUFFLE, FLETCHER32, SCALE_OFFSET = 1, 2, 3, 6
-BZIP2, LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD = 307, 32000, 32001, 32004, 32008, 32015
+DEFLATE, SHUFFLE, FLETCHER32, SZIP, NBIT, SCALE_OFFSET = 1, 2, 3, 4, 5, 6
+BZIP2, LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD, BLOSC2 = 307, 32000, 32001, 32004, 32008, 32015, 32026
 BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})  # filters of every HDF5 library; others are plugins
+_NEVER_FAIL = frozenset({SHUFFLE, FLETCHER32, LZ4, BITSHUFFLE, ZSTD})  # when they encode, whatever their options are
 
 OPTIONAL, MANDATORY = 1, 0
 # by the filter's number of the codec; 3 is Snappy, which numcodecs does not include
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")
 _LZ4_HEADER = struct.Struct(">QI")
 _UNSIGNED = 2**32
+_MOST_OPTIONS = 256
 _DAMAGED = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
 _MARK_BYTES = 16
 # which chunks of which dataset were checked for the last block: the next one is often of the same chunks
@@ -123,6 +125,9 @@ def filter_entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
             return None
         numbers = [entry[0], entry[1], *entry[2]]
         if not all(isinstance(n, int) and 0 <= n < _UNSIGNED for n in numbers):
+            return None
+        # h5py reads at most 256 options; the second one of szip, pixels of a block, is a divisor
+        if len(entry[2]) > _MOST_OPTIONS or (entry[0] == SZIP and not all(entry[2][1:2] or [0])):
             return None
         entries.append((int(entry[0]), int(entry[1]), [int(n) for n in entry[2]]))
     return entries
@@ -239,9 +244,12 @@ def _is_registered(number: int) -> bool:
 def set_filters(created: Any, pipeline: Pipeline) -> None:
     """Add the filters to a dataset creation property list (``h5py.h5p.PropDCID``)."""
     for number, flags, options in pipeline:
+        # HDF5 stores a chunk as it is if an optional filter fails, as some do when it does not shrink, and all with
+        # wrong options. If the filter is mandatory, the process crashes when the file is closed.
+        flag = flags if number in _NEVER_FAIL else OPTIONAL
         # The filter of bitshuffle puts three values of its own in front of the user's, each time it is set. Those in a
         # note are of the first time, and would be doubled.
-        created.set_filter(number, flags, tuple(options[3:] if number == BITSHUFFLE else options))
+        created.set_filter(number, flag, tuple(options[3:] if number == BITSHUFFLE else options))
 
 
 def is_snappy(data: bytes) -> bool:
