@@ -1068,7 +1068,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if changed := self._fields.unwritten():
                 lost = f"{self.source}: not written: changes of {few(changed)} in memory. Call io.write before this, "
                 warn(f"{lost}since the file has to be read again after it", errors.DroppedChangesWarning)
-            self._outdate(file.edits, f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)
+            problem = f"this was read before a change of the file: {few(edit.done, '; ')}"
+            self._outdate(file.edits, problem, edit.is_gone)
 
     @known_arguments
     def export(

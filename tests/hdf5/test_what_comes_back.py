@@ -183,10 +183,22 @@ def small_floats_with_fill(make: Callable[[], Any], fill: float) -> Write:
     return write
 
 
-def tagged(file: h5py.File) -> None:
-    tid = h5t.create(h5t.OPAQUE, 3)
-    tid.set_tag(b"some tag")
-    low_level(file, "tagged", tid, np.array([b"abc", b"d\0\0"], "V3"), tid)
+def tagged(tag: bytes) -> Write:
+    """Write opaque values, with a tag that may name a type of NumPy which their bytes are not."""
+
+    def write(file: h5py.File) -> None:
+        opaque = h5t.create(h5t.OPAQUE, 4)
+        opaque.set_tag(tag)
+        row = h5t.create(h5t.COMPOUND, 4)
+        row.insert(b"a", 0, opaque)
+        values = np.array([b"\xff" * 4, b"d", b"\0a"], "V4")
+        for name, tid in {"plain": opaque, "row": row, "array": h5t.array_create(opaque, (1,))}.items():
+            low_level(file, name, tid, values, tid)
+            h5a.create(file.id, name.encode(), tid, h5s.create_simple((3,))).write(values, tid)
+        h5d.create(file.id, b"scalar", opaque, h5s.create(h5s.SCALAR)).write(h5s.ALL, h5s.ALL, values[:1], opaque)
+        h5a.create(file.id, b"scalar", opaque, h5s.create(h5s.SCALAR)).write(values[:1].reshape(()), opaque)
+
+    return write
 
 
 def opaque_numbers(file: h5py.File) -> None:
@@ -241,7 +253,8 @@ FILES: dict[str, Write] = {
     "rows that end with small floats": small_floats_in_rows("number", "small"),
     **{f"{make.__name__} with the fill value {fill}": small_floats_with_fill(make, fill)
        for make in (bfloat16, float24) for fill in (np.nan, -np.nan, 1.5)},
-    "opaque values with a tag": tagged,
+    **{f"opaque values with the tag {tag.decode()}": tagged(tag)
+       for tag in (b"some tag", b"NUMPY:<U1", b"NUMPY:|S4", b"NUMPY:i2,i2", b"NUMPY:(2,)i2")},
     "opaque numbers": opaque_numbers,
     **{f"opaque numbers {code} in sequences and rows": opaque_numbers_in_sequences_and_rows(code)
        for code in (">i8", "<i8", ">f4", ">c8", "?", "<M8[s]", ">M8[s]", "S3")},

@@ -34,7 +34,7 @@ def encoder(element: Element, refer: Convert) -> Convert:
         case Text():
             return encode_text
         case Opaque() | Time() | Number(layout=Opaque()):
-            dtype = to_hdf5(element).dtype  # NumPy returns an element of a big-endian array as a native scalar
+            dtype = _own_dtype(element)  # NumPy returns an element of a big-endian array as a native scalar
             return lambda value: _base64(np.asarray(value).astype(dtype, copy=False).tobytes())
         case Compound(fields):
             converters = [(name, encoder(member, refer)) for name, member in fields]
@@ -48,9 +48,14 @@ def encoder(element: Element, refer: Convert) -> Convert:
         case ArrayOf(base):
             return _encode_each(encoder(base, refer))
         case Sequence(base):
-            convert, dtype = _encode_each(encoder(base, refer)), to_hdf5(base).dtype
+            convert, dtype = _encode_each(encoder(base, refer)), _own_dtype(base)
             return lambda values: convert(_as_in_file(values, dtype))
     return _encode_number
+
+
+def _own_dtype(element: Element) -> np.dtype[Any]:
+    """Return h5py's type of values, but bytes for opaque data: not all bytes are text, which a tag may name."""
+    return np.dtype(f"V{element.size}") if isinstance(element, Opaque) else to_hdf5(element).dtype
 
 
 def _encode_number(value: Any) -> Any:
@@ -102,7 +107,8 @@ def _as_in_file(values: Any, dtype: np.dtype[Any]) -> Any:
     if not isinstance(values, np.ndarray) or dtype.hasobject:
         return values
     is_same = values.dtype == dtype.newbyteorder("=") or (dtype.kind in "mM" and values.dtype.kind == dtype.kind)
-    return values.view(dtype) if is_same else values
+    is_opaque = dtype.kind == "V" and dtype.names is None and dtype.itemsize == values.itemsize
+    return values.view(dtype) if is_same or is_opaque else values
 
 
 def encode_array(values: Array, element: Element, refer: Convert) -> Any:
@@ -135,8 +141,13 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
         case ArrayOf(base, shape):
             return lambda value: decode_array(value, shape, base, dtype.base, refer)
         case Sequence(base):
-            inner = to_hdf5(base).dtype
-            return lambda value: decode_array(value, (len(value),), base, inner, refer)
+            own, inner = _own_dtype(base), to_hdf5(base).dtype
+
+            def decode_sequence(value: Any) -> Array:
+                values = decode_array(value, (len(value),), base, own, refer)
+                return values if own == inner else values.view(inner)  # h5py writes those of the type in the tag
+
+            return decode_sequence
     return lambda value: _decode_number(value, dtype)  # also for two fields r and i, which h5py reads as complex
 
 
@@ -202,7 +213,7 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
             return plain_values(values, base, resolve)
         case Sequence(base):
             try:
-                dtype = to_hdf5(base).dtype
+                dtype = _own_dtype(base)
             except (MetadataError, ValueRefusedError):  # such as a long double, which h5py reads but cannot create
                 dtype = np.dtype(object)
             # An unwritten sequence is None.

@@ -47,7 +47,17 @@ from hdmf_zarr_backend.encoding.hdf5_values import (
     object_array,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.model.element import REFERENCE, REGION, ArrayOf, Compound, Element, Reference, Sequence, Text
+from hdmf_zarr_backend.model.element import (
+    REFERENCE,
+    REGION,
+    ArrayOf,
+    Compound,
+    Element,
+    Opaque,
+    Reference,
+    Sequence,
+    Text,
+)
 
 T = TypeVar("T")
 _TYPES = 1000  # kept at most
@@ -108,7 +118,7 @@ def is_sparse(tid: Any) -> bool:
 
 @_by_type
 def numpy_type(tid: Any) -> np.dtype[Any]:
-    """Return the NumPy type for values of ``tid``: h5py's, but for fields that overlap or do not fit in it."""
+    """Return the NumPy type for values of ``tid``: h5py's, but bytes for opaque data, and fields that fit in it."""
     return _numpy_type(tid, from_hdf5(tid))
 
 
@@ -118,13 +128,18 @@ def _numpy_type(tid: Any, element: Element) -> np.dtype[Any]:
             while tid.get_class() == h5t.ARRAY:
                 tid = tid.get_super()
             return np.dtype((_numpy_type(tid, base), shape))
+        case Opaque(size):  # h5py takes the type in a tag, such as text, which not all bytes are
+            return np.dtype(f"V{size}")
         case Compound(fields):
-            types = map(tid.get_member_type, range(tid.get_nmembers()))
-            members = [(part, name, _numpy_type(part, each)) for part, (name, each) in zip(types, fields, strict=True)]
+            types = [tid.get_member_type(index) for index in range(tid.get_nmembers())]
+            formats = [_numpy_type(part, each) for part, (_, each) in zip(types, fields, strict=True)]
+            names = [name for name, _ in fields]
             # h5py's fields overlap, or it fails, if one is larger in NumPy than in HDF5, as those of small floats are;
             # then they are packed here
-            if any(dtype.itemsize > part.get_size() for part, _, dtype in members):
-                return np.dtype([(name, dtype) for _, name, dtype in members])
+            if any(dtype.itemsize > part.get_size() for part, dtype in zip(types, formats, strict=True)):
+                return np.dtype(list(zip(names, formats, strict=True)))
+            offsets = [tid.get_member_offset(index) for index in range(len(types))]
+            return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": tid.get_size()})
     return tid.dtype  # type: ignore[no-any-return]
 
 
