@@ -16,6 +16,7 @@ from h5py import h5a, h5d, h5p, h5s, h5t
 from hdmf_zarr_backend import ZarrDataIO, compare, convert
 from hdmf_zarr_backend.errors import ResourceError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.options import ReadOptions
 from tests.everything import bfloat16, fixed_text, low_level
 from tests.hdf5.independent_comparison import differences
 from tests.trees import dataset, read_builder, root, write_builder
@@ -79,6 +80,21 @@ def fill_of_scalar(code: str) -> Write:
 
 def fill_with_payload(file: h5py.File) -> None:
     file.create_dataset("x", (4, 4), ">f4", chunks=(2, 2), fillvalue=nan(">f4", 0x7FC00005)[:1].reshape(()))
+
+
+def fill_times(file: h5py.File) -> None:
+    for time in (h5d.FILL_TIME_ALLOC, h5d.FILL_TIME_NEVER):
+        for layout in (h5d.COMPACT, h5d.CONTIGUOUS, h5d.CHUNKED):
+            for fill in (0, 7):
+                created = h5p.create(h5p.DATASET_CREATE)
+                created.set_layout(layout)
+                created.set_fill_value(np.array(fill, "i4"))
+                created.set_fill_time(time)
+                if layout == h5d.CHUNKED:
+                    created.set_chunk((4,))
+                name = f"{time}-{layout}-{fill}".encode()
+                node = h5d.create(file.id, name, h5t.STD_I32LE, h5s.create_simple((6,)), created)
+                node.write(h5s.ALL, h5s.ALL, np.full(6, fill, "i4"))
 
 
 def padded_text(padding: int, charset: int) -> Write:
@@ -241,6 +257,7 @@ FILES: dict[str, Write] = {
     "NaN in sequences and rows of attributes": nan_payloads_in_sequences_and_rows,
     **{f"fill value of a scalar {code}": fill_of_scalar(code) for code in ("<i4", ">f8", "|u1", "?", "S4")},
     "fill value with a payload": fill_with_payload,
+    "fill times": fill_times,
     **{f"text padded by {padding} of {charset}": padded_text(padding, charset)
        for padding in PADDINGS for charset in (h5t.CSET_ASCII, h5t.CSET_UTF8)},
     **{f"few bits: {form}, {place}": few_bits(form, place)
@@ -385,6 +402,22 @@ def test_an_attribute_that_was_changed_in_zarr_has_its_new_value(tmp_path):
     convert(tmp_path / "a.zarr", tmp_path / "c.h5")
     with h5py.File(tmp_path / "c.h5") as file:
         assert file.attrs["array"][1:].tolist() == [0.0, 5.0]
+
+
+def test_a_missing_chunk_is_stored_where_hdf5_does_not_fill(tmp_path):
+    def write(file: h5py.File) -> None:
+        created = h5p.create(h5p.DATASET_CREATE)
+        created.set_chunk((2**16,))
+        created.set_fill_time(h5d.FILL_TIME_NEVER)
+        node = h5d.create(file.id, b"x", h5t.STD_I64LE, h5s.create_simple((2**18,)), created)
+        node.write(h5s.ALL, h5s.ALL, np.arange(2**18))
+
+    there_and_back(tmp_path, write)
+    (tmp_path / "a.zarr" / "x" / "1").unlink()
+    convert(tmp_path / "a.zarr", tmp_path / "c.h5", read_options=ReadOptions(missing_chunks="fill"))
+    with h5py.File(tmp_path / "c.h5") as file:
+        assert file["x"].id.get_num_chunks() == 4
+        assert not file["x"][2**16 : 2**17].any()
 
 
 @pytest.mark.parametrize("filters", [

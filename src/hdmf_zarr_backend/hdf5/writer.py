@@ -513,7 +513,9 @@ class Filler:
         dtype = numpy_dtype(stored.data_type)
         missing = None
         # a chunk that has only the fill value need not be stored; h5py cannot read the fill values of all other types
-        fill = stored_fill(target.dataset.get_create_plist(), dtype) if dtype.kind in "biufc" else None
+        created = target.dataset.get_create_plist()
+        has_fill = dtype.kind in "biufc" and created.get_fill_time() != h5d.FILL_TIME_NEVER
+        fill = stored_fill(created, dtype) if has_fill else None
         if fill is None or fill.tobytes() != fill_array(stored, dtype, ()).tobytes():
             missing = chunk_codec(stored).encode(fill_array(stored, dtype, stored.chunks))
         for index in indices_of(stored.grid):
