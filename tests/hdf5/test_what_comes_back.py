@@ -14,8 +14,11 @@ import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
 from hdmf_zarr_backend import ZarrDataIO, compare, convert
+from hdmf_zarr_backend.encoding.elements import to_hdmf
+from hdmf_zarr_backend.encoding.hdf5_types import to_hdf5, to_note
 from hdmf_zarr_backend.errors import ResourceError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.model.element import Unknown
 from hdmf_zarr_backend.options import ReadOptions
 from tests.everything import bfloat16, fixed_text, low_level
 from tests.hdf5.independent_comparison import differences
@@ -365,6 +368,12 @@ def test_the_note_of_a_dataset_names_the_type_that_zarr_lacks(tmp_path, make, no
     assert json.loads((tmp_path / "a.zarr" / "data" / ".zattrs").read_text())["_hdmf"]["hdf5"] == note
     with h5py.File(back) as file:
         assert file["data"].id.get_type() == make()
+
+
+@pytest.mark.parametrize("function", [to_note, to_hdf5, to_hdmf])
+def test_an_element_of_an_unknown_kind_is_no_reference(function):
+    with pytest.raises(ValueRefusedError, match=r"for unknown \(f8e4\)"):
+        function(Unknown("f8e4"))
 
 
 def test_opaque_numbers_are_compared_by_value(tmp_path):

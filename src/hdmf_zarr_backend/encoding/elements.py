@@ -131,7 +131,9 @@ def to_hdmf(element: Element) -> Any:
             return name
         case Number(kind, size):
             return kind if kind == "bool" else f"{'uint' if kind == 'bitfield' else kind}{8 * size}"
-    return "object"
+        case Reference():
+            return "object"
+    raise ValueRefusedError(f"HDMF has no name for {element}")
 
 
 @dataclass(slots=True, frozen=True)

@@ -135,7 +135,9 @@ def to_note(element: Element) -> Any:
             return {"array": to_note(base), "shape": list(shape)}
         case Sequence(base):
             return {"sequence": to_note(base)}
-    return "region" if element == REGION else "object"
+        case Reference():
+            return "region" if element == REGION else "object"
+    raise ValueRefusedError(f"HDF5 has no data type for {element}")
 
 
 def _number_note(number: Number) -> Any:
@@ -364,18 +366,18 @@ def _type_of(element: Element) -> Any:
             for name, number in members:
                 tid.enum_insert(raw_of(name), number)
             return tid
-        case Time(name, tag=""):
-            problem = f"HDF5 has no data type for {name}"
-            remedy = "Store the values as ISO 8601 text, or as numbers with their unit in an attribute."
-            raise ValueRefusedError(problem, remedy=remedy)
-        case Opaque(size, tag) | Time(size=size, tag=tag):
+        case Opaque(size, tag) | Time(size=size, tag=tag) if tag or isinstance(element, Opaque):
             tid = h5t.create(h5t.OPAQUE, size)
             tid.set_tag(raw_of(tag))
             return tid
         case ArrayOf(base) | Sequence(base):
             tid = _type_of(base)
             return h5t.array_create(tid, element.shape) if isinstance(element, ArrayOf) else h5t.vlen_create(tid)
-    return h5t.STD_REF_DSETREG if element == REGION else h5t.STD_REF_OBJ
+        case Reference():
+            return h5t.STD_REF_DSETREG if element == REGION else h5t.STD_REF_OBJ
+    problem = f"HDF5 has no data type for {element.name if isinstance(element, Time) else element}"
+    remedy = "Store the values as ISO 8601 text, or as numbers with their unit in an attribute."
+    raise ValueRefusedError(problem, remedy=remedy)
 
 
 def _number_type(number: Number) -> Any:
