@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -113,9 +114,9 @@ class Hdf5Planner:
         node = placed.file.open(placed.raw)
         if placed.kind == "datatype":
             datatypes = notes[parent].setdefault(HDF5, {}).setdefault("datatypes", {})
-            encode = self._encoder(placed.file)
+            refer = partial(self._references.refer, file=placed.file)
             attributes = {
-                each: {**read_attribute(attribute, encode, in_zarr=False)[1], **self._named_type(attribute)}
+                each: {**read_attribute(attribute, refer, in_zarr=False)[1], **self._named_type(attribute)}
                 for each, attribute in attribute_names(node)
             }
             datatypes[name] = {"type": to_note(storable_type(node))}
@@ -137,13 +138,14 @@ class Hdf5Planner:
         values: dict[str, Any] = {}
         remarks: dict[str, Any] = {}
         specifications: str | None = None
+        refer = partial(self._references.refer, file=placed.file)
         for name, attribute in attribute_names(node):
-            value, remark = read_attribute(attribute, self._encoder(placed.file))
+            value, remark = read_attribute(attribute, refer)
             # hdmf writes the location of the specifications as a reference; in some files it is a path
             if name == SPECLOC and not placed.path:
                 if isinstance(value, str):
-                    _, remark = read_attribute(attribute, self._encoder(placed.file), in_zarr=False)
-                stated = getattr(self._target(value, placed.file), "node_path", value)
+                    _, remark = read_attribute(attribute, refer, in_zarr=False)
+                stated = getattr(value, "node_path", value)
                 if isinstance(stated, str):
                     specifications, value = stated.strip("/"), None
             if value is not None:
@@ -154,8 +156,8 @@ class Hdf5Planner:
             note.setdefault(HDF5, {})["attributes"] = remarks
 
         def encode(value: Any) -> dict[str, Any] | None:
-            target = self._target(value, placed.file)
-            return None if target is None else references.encode_attribute_reference(target)
+            is_reference = isinstance(value, references.ZarrReference)
+            return references.encode_attribute_reference(value) if is_reference else None
 
         encoded = encode_attributes(values, notes=note, reference=encode, strict=self.strict)
         encoded.pop(NOTES, None)  # added later, when all notes are known
@@ -167,10 +169,6 @@ class Hdf5Planner:
         """Return the note of the named type of a dataset or attribute, empty if it has none."""
         placed = self.tree.named_type(node.get_type()) if self._has_types else None
         return {} if placed is None else {"named": absolute(placed.path)}
-
-    def _target(self, value: Any, file: SourceFile) -> references.ZarrReference | None:
-        """Return what a value refers to, None for other values."""
-        return self._references.refer(value, file) if type(value).__module__ == "h5py.h5r" else None
 
     def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
         return lambda value: self._references.encode(value, file)

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
+from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend import ZarrDataIO, compare, convert
 from hdmf_zarr_backend.encoding.elements import to_hdmf
@@ -317,6 +318,18 @@ def test_references_in_attributes_to_a_deleted_object_are_null(tmp_path, zarr_fo
         null, other = file.attrs["array"]
         assert not null
         assert file[other].name == "/"
+
+
+def test_a_reference_in_an_attribute_is_resolved_once(tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file.create_group("group").attrs["to"] = file.create_dataset("outside", data=[1]).ref
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["group"] = h5py.ExternalLink("other.h5", "/group")
+    with pytest.warns(BrokenLinkWarning, match="/outside.* not part of the new file") as caught:
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert len(caught) == 1
+    stored = json.loads((tmp_path / "a.zarr" / "group" / ".zattrs").read_text())["to"]["value"]
+    assert (stored["source"], stored["path"]) == ("../other.h5", "/outside")
 
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")

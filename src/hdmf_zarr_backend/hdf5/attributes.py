@@ -195,7 +195,7 @@ def is_same_layout(element: Element, dtype: np.dtype[Any]) -> bool:
 LINK_ORDER, ATTRIBUTE_ORDER = "link_order", "attribute_order"
 _TRACKED, _INDEXED = 1, 2
 
-Encode = Callable[[Any], "dict[str, Any] | None"]
+Resolve = Callable[[Any], "references.ZarrReference | None"]
 Refer = Callable[[references.ZarrReference], Any]
 NamedType = Callable[[Any, Any], Any]
 
@@ -210,7 +210,7 @@ class NewerFormatNeededError(Exception):
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------
 
 
-def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> tuple[Any, dict[str, Any]]:
+def read_attribute(attribute: Any, resolve: Resolve, *, in_zarr: bool = True) -> tuple[Any, dict[str, Any]]:
     """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
     # without ``in_zarr`` it is kept in the note in any case, as for an object that Zarr does not have
     tid, shape = attribute.get_type(), attribute.shape
@@ -222,14 +222,17 @@ def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> t
     if is_json and (value := _from_json(values["json"][()])) is not None:
         return value, {}
     if isinstance(element, Reference):  # one without a target is null, as in a dataset: JSON has no other form for it
-        for index, reference in np.ndenumerate(values):
-            if reference and encode(reference) is None:
-                values[index] = None
+        values = object_array([resolve(reference) for reference in values.flat], values.shape)
     try:
         in_zarr = in_zarr and (all(values.flat) if isinstance(element, Reference) else kind_of(element) != "compound")
     except ValueRefusedError:  # a sequence of variable length, or an array of text
         in_zarr = False
     if not in_zarr:
+
+        def encode(reference: Any) -> dict[str, Any] | None:
+            target = resolve(reference)
+            return None if target is None else references.encode_reference(target)
+
         kept = encode_array(values, element, encode)
         return None, {"type": to_note(element), "shape": list(shape), "value": kept}
     value = _value(values, element)

@@ -151,8 +151,8 @@ class Hdf5References:
 
     def refer(self, reference: Any, file: files.SourceFile) -> ZarrReference | None:
         """Return the target of an h5py reference in ``file``, None for a null one, or one without a target."""
-        if not reference:
-            return None
+        if not reference or isinstance(reference, ZarrReference):
+            return reference or None
         try:
             target, address, space = _dereferenced(reference, file)
             region = None if space is None else encode_region(space)
