@@ -354,8 +354,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         is_again, self._store = self._store is not None, store
         self._is_open = True
         if is_again and (self._mode not in READING_MODES or known != self._parsed):
-            edits = None if edited is None else edited.edits
-            self._outdate(edits, "this was read before the file was opened again", lambda path: False)
+            problem = "this was read before the file was opened again"
+            self._outdate(None if edited is None else edited.edits, problem, lambda path: False)
 
     def _outdate(self, edits: Edits | None, problem: str, is_gone: Callable[[str], bool]) -> None:
         """Refuse to write what was read before, so that the file is read again."""
