@@ -513,3 +513,16 @@ def test_data_of_zarr_need_no_plug_in_in_hdf5(codec: str, tmp_path: Path) -> Non
         assert h5py.h5z.FILTER_DEFLATE in filters
         assert filters <= {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
         assert file["x"][-1] == 59_999
+
+
+def test_floats_of_16_bytes_without_a_word_for_their_type(tmp_path: Path) -> None:
+    array = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<f16", "compressor": None, "filters": None}
+    (tmp_path / "a.zarr" / "x").mkdir(parents=True)
+    (tmp_path / "a.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "a.zarr" / "x" / ".zarray").write_text(json.dumps({**array, "order": "C", "fill_value": 0}))
+    (tmp_path / "a.zarr" / "x" / "0").write_bytes(bytes(range(32)))
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    assert (tmp_path / "b.zarr" / "x" / "0").read_bytes() == bytes(range(32))
+    for target, options in (("c.zarr", {"zarr_format": 3}), ("c.h5", {})):
+        with pytest.raises(ValueRefusedError, match="Convert the data to float64"):
+            convert(tmp_path / "a.zarr", tmp_path / target, **options)

@@ -161,6 +161,8 @@ def encode_type(data_type: Any) -> Any:
     if kind in _FIXED_NAMES:
         name, width = _FIXED_NAMES[kind]
         return {"name": name, "configuration": {"length_bytes": width * int(digits or 1)}}
+    if kind + digits in _LONG_DOUBLES:
+        raise ValueRefusedError(f"format 3 has no data type for {data_type}", remedy="Convert the data to float64.")
     return NAMES[kind + digits]
 
 
@@ -271,4 +273,4 @@ def word_of_type(data_type: Any, *, in_row: bool = False) -> Any:
         return _DATES[kind] + (f"[{unit}]" if unit else "")
     if kind in _FIXED_NAMES:
         return f"{ {'S': 'bytes', 'U': 'str', 'V': 'void'}[kind] }{8 * itemsize(data_type)}"
-    return NAMES[kind + digits]
+    return f"{KINDS[kind]}{8 * int(digits)}" if kind + digits in _LONG_DOUBLES else NAMES[kind + digits]
