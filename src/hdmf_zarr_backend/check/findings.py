@@ -98,8 +98,8 @@ REMARKS: Final[dict[str, str]] = {
     "reference-range": "These samples cannot be read. The series became shorter, or an interval ends after it: remove "
     "the rows, or give them the range (-1, -1), which stands for no samples.",
     "series-uneven": "Append the samples or timestamps that are missing, or cut those that are too many.",
-    "id-shared": "`nwbfile.objects` fails. Before a copy of a container is written, give it an id of its own: "
-    "container.generate_new_id().",
+    "id-shared": "`nwbfile.objects` fails. Before a copy of a container is written, its method "
+    "`generate_new_id` gives it an id of its own.",
     "type-unknown": "Import the extension in Python, and validate against its namespace there. To let the file have "
     "the schema, write or export it while the extension is imported.",
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",

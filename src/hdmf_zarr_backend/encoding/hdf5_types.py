@@ -331,11 +331,12 @@ def _packed(types: list[Any]) -> list[int]:
     return [0, *itertools.accumulate(member.get_size() for member in types)]
 
 
-@lru_cache  # of few types in most files
 def to_hdf5(element: Element) -> Any:
     """Return the ``h5py.h5t.TypeID`` of elements."""
+    # what is equal has one type, but for dates with other tags and rows with other padding
+    is_frequent = isinstance(element, Text) or (isinstance(element, Number) and element.layout is None)
     try:
-        return _type_of(element)
+        return _frequent_type(element) if is_frequent else _type_of(element)
     except (ValueRefusedError, MetadataError):
         raise
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError) as error:
@@ -378,6 +379,9 @@ def _type_of(element: Element) -> Any:
     problem = f"HDF5 has no data type for {element.name if isinstance(element, Time) else element}"
     remedy = "Store the values as ISO 8601 text, or as numbers with their unit in an attribute."
     raise ValueRefusedError(problem, remedy=remedy)
+
+
+_frequent_type = lru_cache(_type_of)
 
 
 def _number_type(number: Number) -> Any:
