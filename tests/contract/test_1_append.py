@@ -246,6 +246,21 @@ def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
 
 
 @APPEND
+def test_a_builder_in_a_column_of_references_is_what_the_column_has(folder):
+    """Before it is written too, for builders and containers."""
+    path = samples.write_zarr(folder / "file.nwb.zarr")
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        builders = io.read_builder()["general/extracellular_ephys/electrodes/group"].data
+        containers, (shank, *_) = nwbfile.electrodes["group"].data, nwbfile.electrode_groups.values()
+        for given in (shank, io.manager.get_builder(shank), ReferenceBuilder(io.manager.get_builder(shank))):
+            builders[0] = given
+            assert builders[0] is io.manager.get_builder(shank)
+            containers[0] = given
+            assert containers[0] is shank
+
+
+@APPEND
 @pytest.mark.parametrize("mode", ["r+", "a"])
 def test_a_ragged_column_of_references_grows(folder, mode):
     """As in a SweepTable: each row refers to several objects, and new objects may be among them."""

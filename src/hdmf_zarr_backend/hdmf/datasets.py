@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hdmf.build import ReferenceBuilder
 from hdmf.common import VectorIndex
+from hdmf.container import AbstractContainer
 from hdmf.data_utils import DataIO
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
@@ -25,7 +27,7 @@ from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.casting import count_axes, flatten, infer
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.elements import to_hdmf
-from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
+from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference, encode_reference
 from hdmf_zarr_backend.encoding.reserved import DTYPE, HDF5, NOTES, notes_of
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, ValueRefusedError, ZarrBackendError, at
 from hdmf_zarr_backend.hdmf.internals import accept_any_index
@@ -295,7 +297,10 @@ class FileResolver:
         if reference is None:
             return None
         if isinstance(reference, DeferredReference):
-            return self._manager.get_builder(reference.target) if is_builder else reference.target
+            given = reference.target
+            if not isinstance(given, ZarrReference):
+                return self._as_given(given, is_builder=is_builder)
+            reference = encode_reference(given)
         decoded = decode_reference(reference)
         if decoded.region is not None:  # hdmf 4 has removed its own classes of regions (hdmf#1198)
             return RegionReference(self._resolve(decoded), decoded.region)
@@ -303,6 +308,15 @@ class FileResolver:
         target = self._construct(targets[0]) if targets else self._resolve(decoded)
         self._known[reference.get("source"), reference["path"], None, is_builder] = target
         return target
+
+    def _as_given(self, target: Any, *, is_builder: bool) -> Any:
+        """Return the builder, or the container, of what the user has put into a column and is not written yet."""
+        if isinstance(target, AbstractContainer):
+            return self._manager.get_builder(target) if is_builder else target
+        if isinstance(target, RegionReference):
+            return target
+        builder = target.builder if isinstance(target, ReferenceBuilder) else target
+        return builder if is_builder else self._construct(builder)
 
 
 def _deferred(target: Any) -> DeferredReference | None:
