@@ -14,12 +14,13 @@ import h5py
 import numpy as np
 import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData
-from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries, get_type_map
 from pynwb.base import Images
 from pynwb.ecephys import LFP, ElectricalSeries
 from pynwb.image import GrayscaleImage, ImageSeries, IndexSeries
+from pynwb.spec import NWBGroupSpec, NWBLinkSpec, NWBNamespaceBuilder
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, read_nwb, repair, validate, verify
@@ -761,3 +762,24 @@ def test_which_links_an_export_keeps(tmp_path, io, reads, options):
         far |= set() if reads else {"acquisition/there"}
         far |= {"acquisition/there/data", "acquisition/there/timestamps"} if reads and not options else set()
     assert kept == dict.fromkeys(far, "../other.nwb.zarr")
+
+
+def test_objects_that_link_to_each_other_are_an_error_and_no_endless_loop(tmp_path):
+    builder = NWBNamespaceBuilder(doc="d", name="ndx-peers", version="0.1.0", author="n", contact="no@where.org")
+    builder.include_type("NWBDataInterface", namespace="core")
+    link = NWBLinkSpec(doc="d", target_type="NWBDataInterface", name="peer", quantity="?")
+    spec = NWBGroupSpec("d", neurodata_type_def="Peer", neurodata_type_inc="NWBDataInterface", links=[link])
+    builder.add_spec("peers.extensions.yaml", spec)
+    builder.export("peers.namespace.yaml", outdir=str(tmp_path))
+    type_map = get_type_map()
+    type_map.load_namespaces(str(tmp_path / "peers.namespace.yaml"))
+    peer = type_map.get_dt_container_cls("Peer", "ndx-peers")
+    one = peer(name="one")
+    other = one.peer = peer(name="other", peer=one)
+    nwbfile = new("circle")
+    for each in (one, other):
+        nwbfile.add_acquisition(each)
+    # hdmf cannot build a circle for HDF5 either
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", BuildManager(type_map)) as io, pytest.raises(RecursionError):
+        io.write(nwbfile)
+    assert not (tmp_path / "a.nwb.zarr").exists()

@@ -503,9 +503,12 @@ def _warn_of_dropped(location: str, what: str, how: str = "The file has it alrea
 
 def check_origin(root: Any, manager: Any, location: str) -> None:
     """Refuse containers from other files that hdmf cannot build for this file; the others can be built after this."""
-    stack = [(root, False)]
+    stack, seen = [(root, False)], set[int]()  # by id: links may lead in a circle
     while stack:
         container, is_data = stack.pop()
+        if id(container) in seen:
+            continue
+        seen.add(id(container))
         origin = container.container_source
         if origin is None or origin == location:
             declare_indices(container)
