@@ -511,8 +511,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             The file is closed.
         """
         if not self._is_open:
-            problem = "Cannot read data from a closed file"
-            raise UnsupportedModeError(problem, store=self.source, remedy="Open it again.")
+            problem = "Cannot read objects from a closed file, only the arrays that were read before"
+            raise UnsupportedModeError(problem, store=self.source, remedy="Open it again, by io.open() or a new io.")
         return self._session().root()
 
     def _session(self, *, is_lazy: bool = False) -> files.ReadSession:

@@ -103,7 +103,7 @@ _BROKEN = (errors.DamagedFileError, errors.LimitError, errors.StoreError)
 _RENAME = "Rename one of them in the file."
 
 
-def taken(name: str, **where: str) -> errors.MetadataError:
+def taken_error(name: str, **where: str) -> errors.MetadataError:
     """Return the error for a member and an attribute of a group with one name; ``where`` is store and path."""
     return errors.MetadataError(f"the name {name!r} is that of an attribute and of a member", remedy=_RENAME, **where)
 
@@ -118,7 +118,7 @@ def make_group(path: str, members: Mapping[str, Any], attributes: Mapping[str, A
     builder.obj_type.update(dict.fromkeys(attributes, "attributes"))
     for member, child in members.items():
         if member in builder.obj_type:
-            raise taken(member)
+            raise taken_error(member)
         add_member(builder, member, child)
         if child.parent is None:
             child.parent = builder
@@ -305,7 +305,7 @@ class Assembler:
                 self._warn_broken(f"The attribute {name!r} of {absolute(path)}", error)
                 continue
             if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
-                raise taken(name, store=builder.source, path=absolute(path))
+                raise taken_error(name, store=builder.source, path=absolute(path))
             builder.set_attribute(name, targets if isinstance(value, list) else targets[0])
         for path, _ in nodes:  # scalars that are references, or rows with references
             waiting = self._scalars.pop(path, None)

@@ -40,7 +40,7 @@ from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf import schema
 from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
-from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
+from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, check_and_name, write_changes
 from hdmf_zarr_backend.hdmf.namespaces import add_specs, name_axes, names_in, rename_axes, specs_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_lengths, check_targets, object_id, top_of
@@ -801,7 +801,7 @@ class Edit:
         """Write the change; if this raises an error, nothing is written."""
         self._check_objects()
         file, plan = self._file, self._plan
-        prepare(file)
+        check_and_name(file)
         moved = {old: new for old, new in self.outdated.items() if self._known.get(old) is not None}
         plan.added |= {new for new in moved.values() if new is not None}
         tops = tuple(f"{top}/" for top in plan.added)

@@ -234,7 +234,7 @@ def write_difference(
 ) -> None:
     """Write everything that is new or differs, by the planner; if this raises an error, nothing is written."""
     store, edits, known = file.store, file.edits, file.parsed.hierarchy
-    prepare(file)
+    check_and_name(file)
     with gc_paused():  # a collection would take longer than making these objects
         plan = planner_of(request, copy_hierarchy(known)).plan_root(request.builder)
         check_targets(plan, request.targets, store, known=known)
@@ -294,7 +294,7 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     """Write the in-place changes of arrays, also those that a failed write has left, and the consolidated document."""
     with file.edits.gate:
         if file.edits.changed or file.edits.is_open:
-            prepare(file)
+            check_and_name(file)
             plan = WritePlan(file.parsed.hierarchy)
             write_changes(file, plan, file.kept_options, partial(_flush, file, encode), is_more=False)
 
@@ -320,7 +320,7 @@ _ALL_COLUMNS = (
 _WITH_INDEX = "Nothing was written. Change both: a number in the index is where the values of that row end."
 
 
-def prepare(file: EditedFile) -> None:
+def check_and_name(file: EditedFile) -> None:
     """Refuse changes that leave a table uneven, or values in no row; name the axes of arrays with other shapes."""
     edits, known, resized = file.edits, file.parsed.hierarchy, file.edits.resized
     edits.begin()

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribut
 from hdmf_zarr_backend.encoding.reserved import LINKS, TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.hdmf import internals
-from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken
+from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken_error
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.model.nodes import (
@@ -709,7 +709,7 @@ class LazyContainers:
         file = self._file
         node = file.hierarchy.group(path)
         for name in node.members.keys() & node.attributes.keys():
-            raise taken(name, store=file.source, path=path)
+            raise taken_error(name, store=file.source, path=path)
         open_groups: dict[str, Any] = {}
         typed: dict[str, Any] = {}
         plain: list[str] = []
@@ -744,7 +744,7 @@ class LazyContainers:
         others = []
         for link in self._file.file.links(path, node):
             if link.name in node.attributes:
-                raise taken(link.name, store=self._file.source, path=path)
+                raise taken_error(link.name, store=self._file.source, path=path)
             target_path = self._file.target_path(link.target)
             target = None if target_path is None else self._file.hierarchy.get(target_path)
             if target_path is None or target is None or data_type_of(target) is None:

@@ -500,7 +500,10 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 def load_cached_namespaces(
     catalog: Any, store: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:
-    """Load the newest version of each cached namespace into ``catalog``, in which hdmf keeps those that it has."""
+    """Load the newest version of each cached namespace into ``catalog``, in which hdmf keeps those that it has.
+
+    So a cached "core" of another version is ignored where a type map has one.
+    """
     versions = cached_versions(hierarchy)
     if not versions:
         message = f"No cached namespaces found in {store.location!r}: the installed ones are used."

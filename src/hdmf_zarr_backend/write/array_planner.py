@@ -306,7 +306,10 @@ def keep_layout(planned: PlannedArray, data: LazyArray, *, chunks: bool, codecs:
 
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:
-    """Let a planned array use the chunks of the stored array that it copies, as they are where possible."""
+    """Let a planned array use the chunks of the stored array that it copies, as they are where possible.
+
+    What changes when it is stored in format 3 is encoded again after all (`write.plan`, ``_encode_again``).
+    """
     from hdmf_zarr_backend.array.lazy import EditableArray
 
     source = planned.source
