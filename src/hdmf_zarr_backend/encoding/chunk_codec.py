@@ -26,7 +26,7 @@ from numcodecs import registry
 
 from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
-from hdmf_zarr_backend.encoding.codecs import TYPE_KEYS
+from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS
 from hdmf_zarr_backend.encoding.dtypes import from_zarr_type, numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.errors import (
@@ -489,7 +489,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
             config = {**config, "elementsize": size}
         if codec_id == "fixedscaleoffset" and not all(np.isscalar(config[key]) for key in ("offset", "scale")):
             raise ValueError("offset and scale are numbers")  # numbers in lists multiply the values
-        for key in TYPE_KEYS & config.keys():
+        for key in DTYPE_OPTIONS & config.keys():
             # a few bytes would become many, and a unit of 0 of a date ends the process
             if from_zarr_type(np.dtype(config[key]).str).itemsize > _LONGEST_ELEMENT:
                 raise ValueError(f"{config[key]!r} is not a type of numbers")

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
-from hdmf_zarr_backend.encoding.data_types import NUMBERS, Endian, endian_of, number_code
+from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS, NUMBERS, Endian, endian_of, number_code
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.model.nodes import Order, Shards, StoredArray
 from hdmf_zarr_backend.options import CODECS, CodecName
@@ -49,8 +49,7 @@ _PREFIX = "numcodecs."
 _SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 _SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
-# The options of these that are data types, and how one begins that has a byte order, or may have one.
-TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
+# how a data type in their options begins that has a byte order, or may have one
 _ORDERED = re.compile("^[<>=]?(?=[iufcmM][0-9])")
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
@@ -89,7 +88,7 @@ def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, A
 
 def _types_of(step: dict[str, Any]) -> dict[str, str]:
     """Return the options of a filter that works on numbers that are data types."""
-    keys = TYPE_KEYS & step.keys() if step["id"] in _ON_NUMBERS else ()
+    keys = DTYPE_OPTIONS & step.keys() if step["id"] in _ON_NUMBERS else ()
     return {key: step[key] for key in keys if isinstance(step[key], str)}
 
 

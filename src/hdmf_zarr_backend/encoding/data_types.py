@@ -44,6 +44,7 @@ _LONG_DOUBLES = frozenset({"f16", "c32"})  # read and never written, since NumPy
 _DATES = {"M": "datetime64", "m": "timedelta64"}
 _CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
 _UNIT = re.compile(r"([0-9]{0,10})(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
+DTYPE_OPTIONS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})  # of codecs
 _MOST = 2**31 - 1  # NumPy's maximum for the units in one step of a date, and for the bytes of a field
 Endian = Literal["little", "big"]
 STRING = "string"
