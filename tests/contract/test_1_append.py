@@ -14,7 +14,7 @@ from hdmf_zarr_backend.array import edits
 from hdmf_zarr_backend.errors import ConflictError, StoreError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
-from tests.documents import document, is_consolidated, is_fresh
+from tests.documents import change_attributes, document, is_consolidated, is_fresh
 from tests.places import Place, contents
 from tests.test_io import read
 from tests.trees import dataset, edit_builder, group, read_builder, root, write_builder
@@ -360,6 +360,11 @@ def test_an_attribute_of_a_dataset_that_grows_changes_too(folder):
     assert (found.dimension_labels, found.maxshape) == (("time",), (None,))
     assert document(path, "x/.zattrs")["_ARRAY_DIMENSIONS"] == ["time_5"]  # "time" is 4 long beside it
     assert is_fresh(path)
+    # of a file of another program, in which a name has two lengths
+    change_attributes(path, "x", lambda attributes: attributes.update(_ARRAY_DIMENSIONS=["time"]))
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["x"].data[0] = 7
+    assert document(path, "x/.zattrs")["_ARRAY_DIMENSIONS"] == ["time"]
 
 
 # ---- a new path, and conflicts -------------------------------------------------------------------------------------

@@ -53,9 +53,9 @@ class _ChangedArray:
         self.reader = reader
         self.node = node
         self.path = reader.path
-        # the number of chunks along each axis, and elements along the first one, as it is stored
+        # the number of chunks and of elements along each axis, as it is stored
         self.before: Index = reader.array.grid
-        self.length = reader.array.shape[:1]
+        self.shape = reader.array.shape
         self.chunks: dict[Index, Array] = {}  # the changed ones, decoded
         self.deferred: dict[Index, Array] = {}  # the same while they are written, without paths of references
         # the stored chunks that are only cut, with the shape that is left of the array, in which they have values
@@ -196,7 +196,12 @@ class Edits:
     @property
     def resized(self) -> set[str]:
         """Paths of the datasets whose first axis has another length than in the file."""
-        return {path for path, array in self._arrays.items() if array.length != array.reader.array.shape[:1]}
+        return {path for path, array in self._arrays.items() if array.shape[:1] != array.reader.array.shape[:1]}
+
+    @property
+    def reshaped(self) -> list[str]:
+        """Paths of the datasets whose shape is another than in the file."""
+        return [path for path, array in self._arrays.items() if array.shape != array.reader.array.shape]
 
     def end_of(self, path: str, node: Dataset) -> int | None:
         """Return the last number of an index as it is now; None if what has changed is not in ascending order."""

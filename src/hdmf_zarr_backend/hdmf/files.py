@@ -348,7 +348,7 @@ def check_and_name(file: EditedFile) -> None:
                     problem = f"the index of the column {names[0]!r} would end at {last}, and {what}"
                     raise ConflictError(problem, remedy=_WITH_INDEX)
     check_lengths(Resolver(file.store, known), resized)
-    rename_axes(known, edits.changed)
+    rename_axes(known, edits.reshaped)
 
 
 def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
