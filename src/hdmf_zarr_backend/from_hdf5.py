@@ -27,7 +27,7 @@ from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
 from hdmf_zarr_backend.encoding.parser import ParsedFile
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, refused_version, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, noted_orders, read_attribute, storable_type
-from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, reading
+from hdmf_zarr_backend.hdf5.files import check_allocated, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
@@ -170,9 +170,6 @@ class Hdf5Planner:
         placed = self.tree.named_type(node.get_type()) if self._has_types else None
         return {} if placed is None else {"named": absolute(placed.path)}
 
-    def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
-        return lambda value: self._references.encode(value, file)
-
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
     def _dataset(self, node: Any, placed: Placed) -> None:
@@ -189,7 +186,7 @@ class Hdf5Planner:
         options = Layout(compressor=None if self.codec == "keep" else self.codec)
         if self.keeps_chunks and description.kind == "number" and description.chunks is not None:
             options.chunks = description.chunks + description.inner
-        encode, keep = self._encoder(placed.file), self.codec == "keep"
+        encode, keep = partial(self._references.encode, file=placed.file), self.codec == "keep"
         planned = plan_described(values, dataset, description, options, encode, keep=keep)
         if is_joined(description, planned):
             self.joined.append(placed.path)

@@ -54,7 +54,6 @@ MaxShape = tuple["int | None", ...]
 Note = dict[str, Any] | None
 
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
-_FILL_TIMES = ("alloc", "never", "ifset")  # by their numbers in HDF5
 _IN_ROWS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "object": REFERENCE, "region": REGION}
 
 
@@ -99,8 +98,9 @@ def describe(dataset: Any, element: Element | None = None, dtype: np.dtype[Any] 
         note["layout"] = "compact"
     if filters := filters_of(created):
         note["filters"] = filters
-    if (fill_time := created.get_fill_time()) != h5d.FILL_TIME_IFSET:
-        note["fill_time"] = _FILL_TIMES[fill_time]
+    # the other times differ in what a chunk has that is written in part, and h5py's own default is one or the other
+    if created.get_fill_time() == h5d.FILL_TIME_NEVER:
+        note["fill_time"] = "never"
     note |= attributes.noted_orders(dataset.id, created)
     # `encoding.elements.describe` reads this one: with it, the stored integers are an enumeration. The ``type`` of the
     # note is added only if that is not the one of the file (`hdf5.plan.plan_described`); `Described.noted` reads it.
@@ -175,8 +175,8 @@ def creation_list(stored: StoredArray, note: Note, element: Element, tid: Any, s
     # without the time of creation, so that equal input gives equal files
     properties.set_obj_track_times(False)
     attributes.set_orders(properties, note or {})
-    if (fill_time := (note or {}).get("fill_time")) in _FILL_TIMES:
-        properties.set_fill_time(_FILL_TIMES.index(fill_time))
+    if (note or {}).get("fill_time") == "never":
+        properties.set_fill_time(h5d.FILL_TIME_NEVER)
     if shape and not (note or {}).get("null"):
         chunks = _chunks(stored, note, tid, shape, maxshape)
         if chunks is not None:
