@@ -134,6 +134,11 @@ def _storage(file: h5py.File, group: h5py.Group) -> None:
     if h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP):
         group.create_dataset("szip", data=data, chunks=(10, 10), compression="szip")
     group.create_dataset("half written", (100, 20), "<f4", chunks=(10, 10), fillvalue=-1.5)[:10] = 3
+    never = h5p.create(h5p.DATASET_CREATE)
+    never.set_fill_time(h5d.FILL_TIME_NEVER)
+    h5d.create(group.id, b"never filled", h5t.STD_I32LE, h5s.create_simple((4,)), never).write(
+        h5s.ALL, h5s.ALL, np.arange(4, dtype="<i4")
+    )
     group.create_dataset("fill nan", (4,), "<f4", fillvalue=np.nan)
     group.create_dataset("fill text", (3,), UTF8, chunks=(2,), fillvalue="å")
     group.create_dataset("fill fixed", (3,), "S4", chunks=(2,), fillvalue=b"ab")

@@ -425,7 +425,7 @@ TRACE = "acquisition/trace"
     ("/", "nwb_version", None, "it has no NWB version"),
     ("/", "nwb_version", np.array([b"2.0"]), "gives its NWB version as an array"),
     ("/", "nwb_version", "1.0.6", "NWB version 1.0.6"),
-    ("nwb_version", None, "NWB-1.0.6", "NWB version 1, and pynwb"),
+    ("nwb_version", None, "NWB-1.0.6", "NWB version 1.x, and pynwb"),
     ("session_start_time", None, None, r"pynwb cannot read this file \(\w+Error: "),
     ("session_start_time", None, "2020-02-31T00:00:00+00:00", "pynwb cannot read this file"),
     (f"{TRACE}/starting_time", "rate", None, r"Could not construct TimeSeries .*, at /acquisition/trace\)"),
