@@ -89,6 +89,10 @@ def storable_type(tid: Any) -> Element:
         if any(part.get_super().get_class() == h5t.ARRAY for part in arrays):
             problem = "elements that are arrays of arrays cannot be stored"
             raise ValueRefusedError(problem, remedy="Store the values in an array type with more axes.")
+        rows = (part for part in _parts(tid) if part.get_class() == h5t.COMPOUND)
+        names = (text_of(row.get_member_name(index)) for row in rows for index in range(row.get_nmembers()))
+        if odd := next((name for name in names if any("\udc80" <= letter <= "\udcff" for letter in name)), None):
+            raise ValueRefusedError(f"the name of the field {odd!r} is not UTF-8", remedy="Rename the field.")
     return element
 
 
