@@ -1,5 +1,6 @@
 """`ZarrIO` and `NWBZarrIO` as their users see them: what is written is read back, in every way."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,19 @@ def test_a_file_that_is_opened_for_changes_again_is_read_again(plain):
     reader.open()
     assert reader.read().acquisition["trace"].data[:].tolist() == [[1]]
     reader.close()
+
+
+def test_a_file_of_deep_groups_is_opened_again(tmp_path):
+    path = tmp_path / "a.zarr"
+    path.mkdir()
+    groups = {"/".join(["g"] * depth) + "/.zgroup": {"zarr_format": 2} for depth in range(1, 1200)}
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    (path / ".zmetadata").write_text(json.dumps({"zarr_consolidated_format": 1, "metadata": groups}))
+    io = ZarrIO(path, "r", manager=get_manager())
+    for _ in range(2):
+        io.close()
+        io.open()
+    io.close()
 
 
 def test_a_new_file_is_opened_again_to_be_replaced(tmp_path):

@@ -384,12 +384,13 @@ def _columns(
 def _unequal_times(a: Values, b: Values) -> _Mask:
     try:
         unequal = np.asarray(a != b, np.bool_)
-    except (TypeError, OverflowError):  # a number of years is no number of days; many seconds are too many nanoseconds
-        if a.size == 1:
-            unequal = np.ones(a.shape, np.bool_)
-        else:
-            pairs = zip(a.reshape(-1, 1), b.reshape(-1, 1), strict=True)
-            unequal = np.array([_unequal_times(one, other)[0] for one, other in pairs], np.bool_).reshape(a.shape)
+    except TypeError:  # a number of years is not a number of days
+        unequal = np.ones(a.shape, np.bool_)
+    except OverflowError:  # many seconds are too many nanoseconds; the others in the block may be equal
+        half = a.size // 2
+        parts = zip(np.split(a.reshape(-1), [half]), np.split(b.reshape(-1), [half]), strict=True)
+        unequal = np.concatenate([_unequal_times(*part) for part in parts]) if half else np.ones(1, np.bool_)
+        unequal = unequal.reshape(a.shape)
     return unequal & ~(np.isnat(a) & np.isnat(b))
 
 
@@ -714,7 +715,7 @@ def _type_changes(a: Element, b: Element) -> set[str]:
 
 
 def _parts(element: Element) -> tuple[tuple[Any, ...], dict[str | None, Element]]:
-    """Return what makes a type another one than those of its kind, apart from its byte order, and its inner types."""
+    """Return what, besides the byte order, tells a type from others of its kind, and its inner types by name."""
     match element:
         case Compound(fields):
             return (), dict(fields)

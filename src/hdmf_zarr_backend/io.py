@@ -352,8 +352,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 self._writer.release()
             raise
         is_again, self._store = self._store is not None, store
+        is_same = known and self._parsed and known.documents == self._parsed.documents
         self._is_open = True
-        if is_again and (self._mode not in READING_MODES or known != self._parsed):
+        if is_again and (self._mode not in READING_MODES or not is_same):
             problem = "this was read before the file was opened again"
             self._outdate(None if edited is None else edited.edits, problem, lambda path: False)
 
@@ -401,7 +402,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         return bool(self._is_open and self._writer is not None and self._writer.lock.is_held)
 
     def close(self) -> None:
-        """Write the changes that were made in place, and close the file. Its arrays can still be read."""
+        """Write the changes that were made in place, and close the file. Its arrays can still be read.
+
+        After a write that failed, or an error that ended the ``with`` block, nothing more is written.
+        """
         file = self._edited
         try:
             if self._may_flush and self._writer is not None:

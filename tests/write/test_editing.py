@@ -455,6 +455,17 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
     check(path)
 
 
+def test_an_array_from_before_two_changes_is_gone_with_the_second(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile_of_all())
+    with NWBZarrIO(path, "r+") as io:
+        data = io.read().acquisition["raw"].data
+        io.remove("/intervals/trials")
+        assert data[:].size
+        io.remove("/acquisition/raw")
+        with pytest.raises(UsageError, match=r"io\.read\(\)"):
+            data[:]
+
+
 def test_arrays_that_are_not_those_of_what_was_read_are_outdated_too(tmp_path):
     path, wrapper = tmp_path / "a.nwb.zarr", ZarrDataIO(shape=(20,), dtype="f8")
     nwbfile = nwbfile_of_all()

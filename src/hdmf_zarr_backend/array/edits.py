@@ -231,9 +231,8 @@ class Edits:
 
     def outdate(self, problem: str, is_gone: Callable[[str], bool]) -> None:
         """Refuse changes of all arrays that were given out; and reading those that are gone from their paths."""
-        for array in self._given.values():
+        for array in list(self._given.values()):  # another thread may open one meanwhile
             array.outdate(problem, is_gone=is_gone(array.path))
-        self._given.clear()
 
     def _changed(self, reader: ChunkReader) -> _ChangedArray:
         """Return the changes of an array, none of them at first. Call it before its shape changes."""

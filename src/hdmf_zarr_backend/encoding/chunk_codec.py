@@ -741,11 +741,16 @@ def check_given(array: StoredArray) -> None:
         raise UsageError(error.problem, remedy="Correct the codec or its options.") from error
     if codec.is_object or codec.dtype.names is not None:
         return
-    dtype = np.dtype(f"{codec.dtype.str[0]}i8") if codec.dtype.kind in "mM" else codec.dtype
+
+    def numbers(dtype: Any) -> np.dtype[Any]:  # those of dates are their integers
+        dtype = np.dtype(dtype)
+        return np.dtype(f"{dtype.str[0]}i8") if dtype.kind in "mM" else dtype
+
+    dtype = codec.dtype
     for config in array.filters or ():
-        taken = "?" if config["id"] == "packbits" else config.get("decode_dtype", config.get("dtype", dtype))
-        if config["id"] in _BY_VALUE and np.dtype(taken) != dtype:
-            problem = f"the filter {config['id']!r} takes values of type {np.dtype(taken)}, and these are {dtype}"
+        taken = np.dtype("?" if config["id"] == "packbits" else config.get("decode_dtype", config.get("dtype", dtype)))
+        if config["id"] in _BY_VALUE and numbers(taken) != numbers(dtype):
+            problem = f"the filter {config['id']!r} takes values of type {taken}, and these are {dtype}"
             raise UsageError(problem, remedy="Give the filter the type of the data, or the data that of the filter.")
         dtype = np.dtype(config.get("encode_dtype", config.get("astype", dtype)))
 

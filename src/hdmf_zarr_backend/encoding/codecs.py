@@ -50,6 +50,7 @@ _SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 _SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
 # how a data type in their options begins that has a byte order, or may have one
+_WITHOUT_ORDER = re.compile(r"\|.*|[<>=]?[biu]1|bool|u?int8")
 _ORDERED = re.compile("^[<>=]?(?=[iufcmM][0-9])")
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
@@ -94,7 +95,7 @@ def _types_of(step: dict[str, Any]) -> dict[str, str]:
 
 def _endians(steps: list[dict[str, Any]]) -> set[str]:
     """Return the byte orders of the data types in filters that work on numbers."""
-    names = {name for step in steps for name in _types_of(step).values() if not name.startswith("|")}
+    names = {name for step in steps for name in _types_of(step).values() if not _WITHOUT_ORDER.fullmatch(name)}
     return {"big" if name.startswith(">") else "little" for name in names}
 
 

@@ -124,6 +124,11 @@ class ParsedFile:
         return self.hierarchy.zarr_format
 
     @property
+    def documents(self) -> registry.Documents:
+        """All documents, and the inlined chunks, as the consolidated document has them; equal if the files are."""
+        return registry.FORMATS[self.zarr_format].last(self.hierarchy, self.inlined, consolidate=True)
+
+    @property
     def root_keys(self) -> list[str]:
         """The keys of the documents that the commit of a change sets."""
         first = registry.FIRST_KEY[self.zarr_format]

@@ -552,8 +552,8 @@ def _default_fields(default: list[Any], references: list[str]) -> list[dict[str,
 def _looks_like_rows(default: list[Any], references: Any) -> bool:
     """Tell whether a structured type has rows with text or references; ``default`` as from `word_of_type`."""
     # with text these have numbers only; other programs, hdmf-zarr 0.14 too, have records with dates and records in them
-    others = {str(field["dtype"]) for field in default if not str(field["dtype"]).startswith("str")}
-    return bool(references) or (len(others) < len(default) and others <= data_types.NUMBERS.keys())
+    others = [str(field["dtype"]) for field in default if not str(field["dtype"]).startswith("str")]
+    return bool(references) or (len(others) < len(default) and set(others) <= data_types.NUMBERS.keys())
 
 
 def _decode_word(attributes: Attributes, default: Any, *, is_text: bool) -> tuple[Any, bool]:

@@ -71,11 +71,11 @@ def _by_type(function: Callable[..., T]) -> Callable[..., T]:
     @functools.wraps(function)
     def call(tid: Any, **options: bool) -> T:
         key = (tid.encode(), *options.values())
-        if key not in results:
+        if (result := results.get(key)) is None:  # which no function returns
             if len(results) >= _TYPES:
                 results.clear()
-            results[key] = function(tid.copy(), **options)  # a copy, because a named type belongs to its file
-        return results[key]
+            results[key] = result = function(tid.copy(), **options)  # a copy: a named type belongs to its file
+        return result
 
     return call
 

@@ -175,7 +175,8 @@ def creation_list(stored: StoredArray, note: Note, element: Element, tid: Any, s
     # without the time of creation, so that equal input gives equal files
     properties.set_obj_track_times(False)
     attributes.set_orders(properties, note or {})
-    if (note or {}).get("fill_time") == "never":
+    # HDF5 always writes those of text of variable length
+    if (note or {}).get("fill_time") == "never" and not attributes.numpy_type(tid).hasobject:
         properties.set_fill_time(h5d.FILL_TIME_NEVER)
     if shape and not (note or {}).get("null"):
         chunks = _chunks(stored, note, tid, shape, maxshape)

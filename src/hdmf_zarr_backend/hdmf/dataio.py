@@ -50,7 +50,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         As in hdmf-zarr 0.14: only zarr's ``BytesCodec``, little-endian, which is the default.
     link_data : bool
         Link to a stored array that is given as ``data`` instead of copying it. It must be a member of a Zarr file that
-        has a path or a URL.
+        has a path or a URL. What would be read with another name or type through a link is copied.
     maxshape : tuple or int, optional
         Largest shape, None for an axis without bound; kept and given back on read. None: what the schema allows
         for columns of tables, else that of an ``h5py.Dataset``, else no more than the shape is recorded.

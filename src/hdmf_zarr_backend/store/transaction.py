@@ -553,7 +553,7 @@ class JournalledChange(Change):
                 # one key is set or deleted, which needs no journal
                 store, writer = self._store, self._writer
                 only: Root = {**self._waiting, **self._documents, **root, **dict.fromkeys(self._deleted)}
-                if store.get_many([*self._documents, *root]) == only:  # also if there is nothing to set
+                if not root and store.get_many([*self._documents]) == only:  # also if there is nothing to set
                     self._is_over = True
                     return False
                 writer.lock.check()
