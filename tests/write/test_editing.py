@@ -605,6 +605,16 @@ def test_columns_that_are_listed_as_bytes(zarr_format):
     assert list(trees.read_builder(store)["table"].attributes["colnames"]) == [b"a", b"longer"]
 
 
+@FORMATS
+def test_the_note_of_a_table_whose_last_column_is_removed_keeps_what_it_has(zarr_format):
+    table = trees.group("table", trees.dataset("a", [1, 2]), colnames=["a"], zarr_link="an attribute of the user")
+    store = trees.write_builder({}, trees.root(table), zarr_format=zarr_format)
+    with ZarrIO(store, "r+") as io:
+        io.remove("/table/a")
+    attributes = trees.read_builder(store)["table"].attributes
+    assert (list(attributes["colnames"]), attributes["zarr_link"]) == ([], "an attribute of the user")
+
+
 def test_categories_of_an_aligned_table_are_renamed_and_removed_and_so_are_their_rows():
     store: dict[str, bytes] = {}
     names = ("x", "x", "y", "specifications2")

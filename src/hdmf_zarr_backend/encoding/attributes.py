@@ -340,7 +340,7 @@ def encode_attributes(
 def with_attribute(attributes: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """Return JSON attributes with another value of one, or without it if that is None, and the note of its type."""
     encoded = {} if value is None else encode_attributes({name: value}, notes={})
-    changed = {key: encoded.get(key, old) for key, old in attributes.items() if key != name or encoded}
+    changed = {key: encoded[name] if key == name else old for key, old in attributes.items() if key != name or encoded}
     for holder, key in ((NOTES, _NOTE), (NCZARR_ATTR, _TYPES)):
         others = {k: v for k, v in _mapping(attributes.get(holder), key).items() if k != name}
         about = others | _mapping(encoded.get(holder), key)
