@@ -110,6 +110,10 @@ def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) ->
     (".zattrs", '{"zarr_link": 5}', MetadataError, "zarr_link"),
     (".zattrs", '{"zarr_link": [{"path": "/group"}]}', MetadataError, "no name"),
     ("group/data/.zattrs", '{"_nczarr_attr": {"types": {"x": "<i4"}}, "x": "word"}', MetadataError, "/group/data"),
+    ("group/data/.zattrs", '{"_nczarr_attr": {"types": {"x": "<i4"}}, "x": 29.97}', MetadataError, "int32 .* 29.97"),
+    ("group/data/.zattrs", '{"_nczarr_attr": {"types": {"x": "<f4"}}, "x": [1e300]}', MetadataError, "'x' .*overflow"),
+    ("group/data/.zattrs", '{"_hdmf": {"attributes": {"x": {"dtype": "|b1"}}}, "x": 0.5}', MetadataError, "bool .*0.5"),
+    ("group/data/.zattrs", '{"_hdmf": {"attributes": {"x": {"dtype": "<U1"}}}, "x": "ab"}', MetadataError, "<U1 .*ab"),
     ("group/data/.zattrs", '{"zarr_dtype": [{"name": "x", "dtype": "nonsense"}]}', None, ""),
     ("group/data/.zarray", "{}", MetadataError, "/group/data"),
 ])  # fmt: skip

@@ -222,7 +222,7 @@ def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
     if isinstance(remark, dict):
         return _decode_remarked(value, remark)
     if isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:  # netcdf-c writes >S1 for text
-        array = np.array(_numbers(value), dtype=kind)
+        array = _typed(_numbers(value), np.dtype(kind))
         return array if array.ndim else array[()]
     if is_reference(value):
         return resolve(value)
@@ -232,6 +232,18 @@ def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
 def _numbers(value: Any) -> Any:
     """Return text such as "NaN" as a number."""
     return each(value, lambda item: float(item) if isinstance(item, str) else item)
+
+
+def _typed(values: Any, dtype: np.dtype[Any]) -> Array:
+    """Return values in their type; those that do not fit are damage: NumPy would cut them off, or store an infinity."""
+    kind = dtype.char
+    if kind in "ef":  # only for these, since it takes longer than all the rest
+        with np.errstate(over="raise"):
+            return np.array(values, dtype)
+    array = np.array(values, dtype)
+    if kind not in "dg" and array.tolist() != values:
+        raise ValueError(f"{dtype} does not hold {str(values)[:60]}")
+    return array
 
 
 def _decode_list(value: list[Any], resolve: Resolve) -> Any:
@@ -279,9 +291,7 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
         if dtype == "bytes":  # bytes that are UTF-8 are stored as text, so that other readers see them
             leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
         return object_array(leaves, shape)
-    # A number that does not fit its type is damage. NumPy would store an infinity.
-    with np.errstate(over="raise"):
-        array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
+    array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
     if "bits" in remark:
         bits = _decode_typed(remark["bits"], array.dtype, shape, coded=True)
         with np.errstate(invalid="ignore"):  # comparing a signalling NaN
@@ -300,12 +310,12 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
     if dtype.itemsize * len(leaves) > _LARGEST:
         raise ValueError(f"{len(leaves)} elements of type {dtype} are too many for an attribute")
     if dtype.kind == "c":
-        return np.array(leaves, dtype=f"{dtype.str[0]}f{dtype.itemsize // 2}").view(dtype).reshape(shape)
+        return _typed(leaves, np.dtype(f"{dtype.str[0]}f{dtype.itemsize // 2}")).view(dtype).reshape(shape)
     if dtype.kind in "mM":
-        return np.array(leaves, dtype="i8").view(dtype.newbyteorder("=")).astype(dtype).reshape(shape)
+        return _typed(leaves, np.dtype("i8")).view(dtype.newbyteorder("=")).astype(dtype).reshape(shape)
     if dtype.kind == "S":
         leaves = [leaf.encode("utf-8") for leaf in leaves]
-    return np.array(leaves, dtype=dtype).reshape(shape)
+    return _typed(leaves, dtype).reshape(shape)
 
 
 def encode_attributes(
