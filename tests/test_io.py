@@ -465,6 +465,14 @@ def test_specloc_in_its_old_forms(plain, form):
     assert "specs" not in read_builder(plain).groups
 
 
+@pytest.mark.parametrize("form", [{"value": "/specifications"}, {"path": "/specifications"}])
+def test_specloc_as_an_object_that_is_no_reference_in_format_3(tmp_path, form):
+    path = samples.write_zarr(tmp_path / "file.zarr", samples.plain_nwbfile(), zarr_format=3)
+    change_attributes(path, "", lambda attributes: attributes.update({".specloc": form}))
+    assert "core" in ZarrIO.load_namespaces(catalog(), path)
+    assert "specifications" not in read_builder(path).groups
+
+
 def test_a_cached_specification_that_is_not_json_is_an_error(folder, tmp_path):
     path = write_with(folder / "file.zarr", extension(tmp_path, "ndx-single"))
     spoiled = numcodecs.VLenUTF8().encode(np.array(["{no json"], dtype=object))

@@ -27,7 +27,16 @@ from hdmf_zarr_backend.encoding import references as references_of
 from hdmf_zarr_backend.encoding.elements import inline_block
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
+from hdmf_zarr_backend.encoding.reserved import (
+    DIMENSIONS,
+    DTYPE,
+    LINKS,
+    NOTES,
+    SPECLOC,
+    as_dict,
+    notes_of,
+    spec_location,
+)
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import (
@@ -502,7 +511,7 @@ def decode_values(attributes: Attributes) -> Attributes:
     if LINKS_3 in attributes:
         decoded[LINKS] = attributes[LINKS_3]
     if isinstance(decoded.get(SPECLOC), dict):  # it is a reference
-        decoded[SPECLOC] = decoded[SPECLOC].get("value", {}).get("path")
+        decoded[SPECLOC] = spec_location(decoded[SPECLOC])
     return decoded
 
 
