@@ -109,6 +109,8 @@ def test_shapes_of_messagepack_are_not_taken_on_trust():
     for dtype, shape in (("|O", [2**40]), ("|V1000000000", [2]), ("|O", [-1]), ("|O", "x"), ("|O", [3])):
         with pytest.raises((ValueError, TypeError)):
             decode_bounded(codec, msgpack.packb([1, 2, dtype, shape]), 10**6)
+    with pytest.raises(ValueError, match="1 objects do not fill"):  # before they are allocated
+        decode_bounded(codec, msgpack.packb([None, "|O", [1, 10**6]]), 10**6)
 
 
 def test_a_limit_says_which_it_is_and_how_it_is_raised():

@@ -209,13 +209,13 @@ def _decode_to_limit(codec: Any, data: bytes, most: int) -> Any:
             # the header may ask for a dictionary of 4 GiB
             return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=2**28), data, most)
         case "msgpack2":
-            return _msgpack(codec, data, most)
+            return _msgpack(codec, data)
         case "zfpy":
             return _zfp(data, most)
     return _pcodec(codec, data, most)
 
 
-def _msgpack(codec: Any, data: bytes, most: int) -> Any:
+def _msgpack(codec: Any, data: bytes) -> Any:
     """Return objects, after checking the type and the shape that follow them in ``data``."""
     from numcodecs import msgpacks
 
@@ -224,7 +224,8 @@ def _msgpack(codec: Any, data: bytes, most: int) -> Any:
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"{shape!r} is not a shape")
     rows = items[:-2]
-    if math.prod(shape) > most or (shape and shape[0] != len(rows)) or np.dtype(items[-2]) != object:
+    is_too_large = math.prod(shape) > len(data)  # an object takes a byte at least
+    if is_too_large or (shape and shape[0] != len(rows)) or np.dtype(items[-2]) != object:
         raise ValueError(f"{len(rows)} objects do not fill the shape {shape}")
     objects = np.empty(shape, dtype=object)
     objects[:] = rows
