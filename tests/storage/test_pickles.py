@@ -28,6 +28,7 @@ from hypothesis.extra import numpy as hnp
 
 from hdmf_zarr_backend.encoding.chunk_codec import DataPickle
 from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.errors import LimitError
 from tests.proportion import ends
 
 PROTOCOLS = range(3, 6)
@@ -575,6 +576,11 @@ def test_default_limit_of_copies_follows_the_length() -> None:
 def test_floods_end_at_the_limit(flood: bytes) -> None:
     with pytest.raises(UnsafePickleError, match="more than 10000 opcodes"):
         loads_data(START + flood * 20_000, max_items=10_000)
+
+
+def test_a_pickle_of_data_that_is_too_large_is_not_said_to_hold_more_than_data() -> None:
+    with pytest.raises(LimitError, match=r"too large to be read safely \(the arrays need more memory"):
+        DataPickle().decode(START + array((2**60,), dtype("V0", size=0), raw(b"")) + b".")
 
 
 def test_limit_of_items_is_exact() -> None:

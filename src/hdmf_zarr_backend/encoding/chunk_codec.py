@@ -28,7 +28,7 @@ from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
 from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS
 from hdmf_zarr_backend.encoding.dtypes import from_zarr_type, numpy_dtype
-from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.encoding.pickles import PickleLimitError, UnsafePickleError, loads_data
 from hdmf_zarr_backend.errors import (
     RESTORE_CHUNK,
     ChunkError,
@@ -341,6 +341,9 @@ class DataPickle:
         """Return the objects of a pickle that holds nothing but data; a damaged one is one of `DECODE_ERRORS`."""
         try:
             return loads_data(memoryview(buf).tobytes())
+        except PickleLimitError as error:
+            remedy = "If you trust this file, export it with hdmf-zarr 0.13, with smaller chunks."
+            raise LimitError(f"a pickle is too large to be read safely ({error})", remedy=remedy) from error
         except UnsafePickleError as error:
             if error.damaged:
                 raise

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.model.element import check_characters
 
-__all__ = ["UnsafePickleError", "loads_data"]
+__all__ = ["PickleLimitError", "UnsafePickleError", "loads_data"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -62,6 +62,10 @@ class UnsafePickleError(ValueError):
         self.damaged = damaged
 
 
+class PickleLimitError(UnsafePickleError):
+    """A pickle is too large to be read safely; it may hold nothing but data."""
+
+
 def refuse(reason: str, *, damaged: bool = False) -> NoReturn:
     """Raise `UnsafePickleError`."""
     raise UnsafePickleError(reason, damaged=damaged)
@@ -81,7 +85,7 @@ def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_by
     try:
         return reader.read(_Unpickler(io.BytesIO(_program(data, max_items))).load(), 0).value
     except UnsafePickleError as error:
-        raise UnsafePickleError(error.reason[:250], damaged=error.damaged) from error
+        raise type(error)(error.reason[:250], damaged=error.damaged) from error
     except _ERRORS as error:
         raise UnsafePickleError(f"{type(error).__name__}: {error}"[:250], damaged=True) from error
 
@@ -119,7 +123,7 @@ def _program(data: bytes, max_items: int) -> bytes:
         elif code != "\x8b" or argument.bit_length() > _MAX_INT_BITS:  # LONG4
             refuse(f"opcode {opcode.name} at byte {pos}")
     if code != ".":
-        refuse(f"more than {max_items} opcodes")
+        raise PickleLimitError(f"more than {max_items} opcodes")
     if pos + 1 != len(data):
         refuse("STOP is not at the end", damaged=True)
     return b"".join([*parts, data[start:]])
@@ -259,7 +263,7 @@ class _Reader:
         if not isinstance(data, _Data):
             refuse("a name in place of data: dtype")
         if data.size > self._max_items:
-            refuse(f"more than {self._max_items} values")
+            raise PickleLimitError(f"more than {self._max_items} values")
         if level + data.depth > _MAX_DEPTH:
             refuse(f"more than {_MAX_DEPTH} levels")
         return data
@@ -302,7 +306,7 @@ class _Reader:
         self._items_left -= items
         self._bytes_left -= nbytes
         if self._items_left < 0 or self._bytes_left < 0:
-            refuse("the arrays need more memory than a pickle of this length may need")
+            raise PickleLimitError("the arrays need more memory than a pickle of this length may need")
 
     # --- calls ---
 
