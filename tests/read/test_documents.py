@@ -244,6 +244,8 @@ REFUSED: list[tuple[Any, str]] = [
     (document_2(shape=[-1, 3]), "shape [-1, 3] is not a list of lengths"),
     (document_2(chunks=[0, 3]), "chunks [0, 3] is not a list of lengths"),
     (document_2(shape=[2]), "differ in length"),
+    (document_2(dtype="|S4", fill_value="!!!!"), "the fill value '!!!!' does not fit"),
+    (document_2(dtype="|V4", fill_value="YWJjZGU="), "it has 5 bytes, and the type 4"),
     (document_2(dtype="<i4", fill_value=1.5), "the fill value 1.5 does not fit int32 (it is not an integer)"),
     (document_2(dtype="<q7"), "is unknown"),
     (document_2(dtype=[["x"]]), "is unknown"),

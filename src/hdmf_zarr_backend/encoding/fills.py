@@ -55,7 +55,8 @@ def fill_in_format_3(value: Any, data_type: Any, stored: Any) -> Any:
         from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
 
         try:
-            return _encode_field(_from_bytes(base64.b64decode(value), from_zarr_type(data_type)), stored)
+            raw = base64.b64decode(value, validate=True)
+            return _encode_field(_from_bytes(raw, from_zarr_type(data_type)), stored)
         except _DAMAGE as error:
             raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
     return value
@@ -143,7 +144,7 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, dict):
         return _decode_row(value, dtype)
     if letter in "SV" and isinstance(value, str):
-        return _from_bytes(base64.b64decode(value), dtype)
+        return _from_bytes(base64.b64decode(value, validate=True), dtype)
     if letter == "f" and isinstance(value, str):
         return np.array(_float(value, dtype), dtype)[()]
     if letter == "c" and isinstance(value, list):
@@ -188,9 +189,11 @@ def _from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Any:
     """Return the NumPy value of bytes, which zeros complete."""
     import numpy as np
 
+    if len(raw) > dtype.itemsize:
+        raise ValueError(f"it has {len(raw)} bytes, and the type {dtype.itemsize}")
     if not dtype.itemsize:  # such as S0, which `numpy.frombuffer` refuses
         return np.zeros((), dtype)[()]
-    values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)
+    values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0"), dtype)
     check_characters(values)
     return values[0]
 
