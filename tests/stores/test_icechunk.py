@@ -253,3 +253,14 @@ def test_a_model_is_written_as_strict_json(repository, tmp_path, consolidate):
     attributes = ZarrIO(found.store, "r").read_builder().attributes
     for name, value in NOT_A_NUMBER.items():
         np.testing.assert_array_equal(attributes[name], value)
+
+
+@pytest.mark.parametrize("note", [{}, 5])
+def test_a_damaged_note_of_an_attribute_does_not_stop_strict_json(repository, tmp_path, note):
+    zarr.create_group(
+        tmp_path / "a.zarr", zarr_format=3, attributes={"gain": np.nan, "_hdmf": {"attributes": {"gain": note}}}
+    )
+    session = repository.writable_session("main")
+    from_zom(to_zom(tmp_path / "a.zarr"), session.store)
+    session.commit("documents")
+    assert np.isnan(read(repository).attributes["gain"])

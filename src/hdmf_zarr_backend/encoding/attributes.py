@@ -207,7 +207,7 @@ def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Enco
     if _is_strict(value):
         return value, kind, remark
     spelled = each(value, lambda item: json_float(item) if isinstance(item, float) else item)
-    if not _is_strict(spelled) or (remark is not None and remark["dtype"] == "json"):
+    if not _is_strict(spelled) or (remark is not None and remark.get("dtype") == "json"):
         return json.dumps(value), None, {"dtype": "json", "text": True}
     return spelled, kind or (None if remark else "<f8"), remark
 
@@ -368,7 +368,8 @@ def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     strict, notes = dict(attributes), dict(notes_of(attributes))
     types, remarks = dict(_mapping(attributes.get(NCZARR_ATTR), _TYPES)), dict(_mapping(notes, _NOTE))
     for name in names:
-        strict[name], kind, remark = _strict(attributes[name], types.pop(name, None), remarks.pop(name, None))
+        stated = as_dict(remarks.pop(name, None)) or None  # another program may have stored anything there
+        strict[name], kind, remark = _strict(attributes[name], types.pop(name, None), stated)
         if kind is not None:
             types[name] = kind
         if remark is not None:
