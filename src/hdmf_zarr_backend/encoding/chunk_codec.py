@@ -173,7 +173,7 @@ _GROWTH: dict[str, Callable[[Any], float]] = {
 
 
 def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
-    """Decode consecutive streams, as the standard library's ``decompress`` does."""
+    """Decode consecutive streams; bytes after the last one that begin no stream are an error."""
     parts: list[bytes] = []
     left = most
     while data:

@@ -239,13 +239,13 @@ class StructRows:
     def _texts(name: str, dtype: np.dtype[Any], kind: str, cells: Array) -> Array:
         texts = cell_texts(cells.tolist(), kind)
         width = dtype.itemsize // (4 if dtype.kind == "U" else 1)
-        positions, numbers = _numbered(texts)
-        distinct: list[Any] = positions if dtype.kind == "U" else [text.encode() for text in positions]
-        longest = max(map(len, distinct), default=0)
+        distinct, numbers = _numbered(texts)
+        stored: list[Any] = distinct if dtype.kind == "U" else [text.encode() for text in distinct]
+        longest = max(map(len, stored), default=0)
         if longest > width:
             problem = f"a text of {longest} characters does not fit the field {name!r}, which holds {width}"
             raise ValueError(f"{problem}; export to a new file to make it wider")
-        return np.array(distinct or [""], dtype=dtype)[numbers]
+        return np.array(stored or [""], dtype=dtype)[numbers]
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the rows as an object array with two axes."""
