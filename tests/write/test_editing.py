@@ -461,7 +461,7 @@ def test_an_array_from_before_two_changes_is_gone_with_the_second(tmp_path):
         data = io.read().acquisition["raw"].data
         io.remove("/intervals/trials")
         assert data[:].size
-        io.remove("/acquisition/raw")
+        io.remove("/acquisition/raw", "/acquisition/copy")
         with pytest.raises(UsageError, match=r"io\.read\(\)"):
             data[:]
 
