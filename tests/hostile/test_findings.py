@@ -250,7 +250,7 @@ def test_an_object_is_no_fill_value_of_rows_in_format_2():
 
 
 def test_a_fill_value_of_rows_beyond_unicode_does_not_become_one_of_format_3():
-    row = base64.b64encode(b"1234" + 2 * _BEYOND).decode()
+    row = base64.b64encode(b"1234" + _BEYOND).decode()
     with pytest.raises(MetadataError, match="Unicode does not have"):
         fill_in_format_3(row, [["n", "<i4"], ["text", "<U2"]], encode_type([["n", "<i4"], ["text", "<U2"]]))
 
