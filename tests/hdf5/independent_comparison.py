@@ -229,7 +229,6 @@ def _dataset(file: Any, node: Any, names: dict[int, bytes]) -> Iterator[tuple[st
     filters = [created.get_filter(index) for index in range(created.get_nfilters())]
     yield "filters", [(code, flags) for code, flags, _, _ in filters]
     yield "deflate", [values for code, _, values, _ in filters if code == 1]
-    yield "is filled", created.get_fill_time() != h5d.FILL_TIME_NEVER
     fill = _fill(created, tid)
     yield "fill is defined", created.fill_value_defined() if fill is not None else "zero"
     yield "fill", fill

@@ -439,6 +439,7 @@ def test_a_missing_chunk_is_stored_where_hdf5_does_not_fill(tmp_path):
     convert(tmp_path / "a.zarr", tmp_path / "c.h5", read_options=ReadOptions(missing_chunks="fill"))
     with h5py.File(tmp_path / "c.h5") as file:
         assert file["x"].id.get_num_chunks() == 4
+        assert file["x"].id.get_create_plist().get_fill_time() == h5d.FILL_TIME_NEVER
         assert not file["x"][2**16 : 2**17].any()
 
 
