@@ -352,9 +352,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 self._writer.release()
             raise
         is_again, self._store = self._store is not None, store
-        is_same = known and self._parsed and known.documents == self._parsed.documents
+        can_be_same = self._mode in READING_MODES  # else what was read before cannot be written any more
+        is_same = can_be_same and known and self._parsed and known.documents == self._parsed.documents
         self._is_open = True
-        if is_again and (self._mode not in READING_MODES or not is_same):
+        if is_again and not is_same:
             problem = "this was read before the file was opened again"
             self._outdate(None if edited is None else edited.edits, problem, lambda path: False)
 

@@ -85,12 +85,12 @@ class Description:
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
 
 
-def describe(dataset: Any, element: Element | None = None, dtype: np.dtype[Any] | None = None) -> Description:
-    """Return type, shape and storage of an ``h5py.Dataset``; the types of its elements may be known already."""
+def describe(dataset: Any) -> Description:
+    """Return type, shape and storage of an ``h5py.Dataset``."""
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
-    element = attributes.storable_type(tid) if element is None else element
+    element = attributes.storable_type(tid)
     kind = attributes.kind_of(element)
-    dtype = attributes.numpy_type(tid) if dtype is None else dtype
+    dtype = attributes.numpy_type(tid)
     note: dict[str, Any] = {} if dataset.shape is not None else {"null": True}
     if dataset.chunks is not None:
         note["chunks"] = list(dataset.chunks)

@@ -49,7 +49,8 @@ class Hdf5Data:
         self._file, self._raw, self._references = file, raw, references
         node = file.open(raw)
         tid = node.get_type()
-        self._element, self._dtype = storable_type(tid), numpy_type(tid)
+        storable_type(tid)  # raises an error for types that NumPy lacks
+        self._dtype = numpy_type(tid)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._dtype.shape)
 
     @property
@@ -59,7 +60,7 @@ class Hdf5Data:
 
     def describe(self, dataset: Any) -> Description:
         """Return type, shape and storage of the ``h5py.Dataset``. Registers filters of hdf5plugin if it needs them."""
-        description = describe(dataset, self._element, self._dtype)
+        description = describe(dataset)
         usable(description.note.get("filters", []))
         return description
 

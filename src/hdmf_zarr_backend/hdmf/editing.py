@@ -124,10 +124,11 @@ class Edit:
         """Remove nodes, links, attributes (``path@name``), or ``rows`` of one table; refuse what others need."""
         if rows is not None:
             self._remove_rows(names, rows)
-        inside = tuple(f"{relative(name)}{mark}" for name in names if rows is None for mark in "/@")
-        # an object first: what is in it goes with it
-        for name in sorted(names, key=lambda name: relative(name).startswith(inside)) if rows is None else ():
-            self._remove(name)
+        else:
+            inside = tuple(f"{relative(name)}{mark}" for name in names for mark in "/@")
+            # an object first: what is in it goes with it
+            for name in sorted(names, key=lambda name: relative(name).startswith(inside)):
+                self._remove(name)
         self._follow_all()
         gone = (path for path, new in self.outdated.items() if rows is None and new is None)
         first = next(gone, names[0] if names else "")

@@ -413,9 +413,8 @@ class Planner:
 
 def _check_maxshape(data: Any, planned: PlannedArray) -> None:
     """Refuse a largest shape of the user that has other axes than the data, or is smaller."""
-    means = describe(planned.node, planned.notes)
-    largest = data.io_settings.get("maxshape") if isinstance(data, ZarrDataIO) and not means.is_scalar else None
-    if largest is None:
+    largest = data.io_settings.get("maxshape") if isinstance(data, ZarrDataIO) else None
+    if largest is None or (means := describe(planned.node, planned.notes)).is_scalar:
         return
     is_alike = len(largest) == len(means.axes)
     if not is_alike or any(m is not None and m < n for m, n in zip(largest, means.axes, strict=True)):
