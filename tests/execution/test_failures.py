@@ -51,9 +51,11 @@ class Unmoved(Executor):
 
     def __init__(self) -> None:
         self.futures: list[Future[Any]] = []
+        self.tasks: list[tuple[Any, tuple[Any, ...]]] = []
 
     def submit(self, function: Any, /, *arguments: Any, **options: Any) -> Future[Any]:
         self.futures.append(Future())
+        self.tasks.append((function, arguments))
         if len(self.futures) == 1:
             self.futures[0].set_exception(ValueError("no more"))
         return self.futures[-1]
@@ -69,6 +71,10 @@ def test_an_error_does_not_wait_for_tasks_that_are_cancelled(tmp_path):
         assert isinstance(conversion.exception(timeout=60), WriteError)
     assert len(executor.futures) > 1
     assert all(each.cancelled() for each in executor.futures[1:])
+    for function, arguments in executor.tasks[1:]:
+        with pytest.raises(StoreError):  # one that runs all the same, as those of dask do
+            function(*arguments)
+    assert names(tmp_path) == ["a.h5"]
 
 
 @pytest.mark.parametrize("kind", [None, *KINDS])

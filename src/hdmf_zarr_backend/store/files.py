@@ -230,10 +230,14 @@ def discard(path: str) -> None:
         remove(path)
     except FileNotFoundError:
         return
-    except OSError as error:
+    except OSError:
         aside = f"{path}.{uuid.uuid4().hex[:8]}{_LEFT}"
         os.rename(path, aside)
-        warn(f"{aside!r} could not be deleted: {error}; it is not needed")
+        # a worker that was not stopped may have put a file there meanwhile; it does not know the new name
+        try:
+            remove(aside)
+        except OSError as error:
+            warn(f"{aside!r} could not be deleted: {error}; it is not needed")
 
 
 # ---- folders of new files --------------------------------------------------------------------------------------------
@@ -263,13 +267,13 @@ class NewFolder(LocalStore):
         keys = [key for key, size in sizes.items() if size and not key.endswith((*DOCUMENTS, PARTIAL))]
         return frozenset(key for key in keys if not self.is_doubtful or is_whole(key, self.get(key) or b""))
 
-    def _make_parent(self, path: str) -> None:
-        # a worker on another machine may not see this disk, and would write to a folder that nobody renames
-        if not self._folders and not os.path.isdir(self.root):
+    def _make_root(self) -> None:
+        # a worker on another machine may not see this disk, and would write to a folder that nobody renames; one that
+        # works on after an error would make the folder again
+        if not os.path.isdir(self.root):
             problem = f"the folder {self.root!r} does not exist for this process"
             remedy = "Workers on other machines need access to the folder of the target under the same path."
             raise StoreError(problem, store=self.location, remedy=remedy)
-        super()._make_parent(path)
 
 
 RECORD = ".hdmf_conversion.json"  # name of the record in the folder, or its key in a bucket

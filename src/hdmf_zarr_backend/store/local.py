@@ -174,13 +174,22 @@ class LocalStore(base.Store):
         parent = os.path.dirname(path)
         if parent not in self._folders:
             self._check_opened()
-            # if somebody has removed the file meanwhile, makedirs would create half of one
-            if self._folders:
-                os.stat(self.root)
-            # where a file has the name of the folder, creating the value below it raises the better error
-            with suppress(FileExistsError):
-                os.makedirs(parent, exist_ok=True)
+            if not self._folders:
+                self._make_root()
+            # one by one below the root: if somebody has removed the file meanwhile, makedirs would create half of one
+            folder = self.root
+            for name in parent.removeprefix(folder).split("/")[1:]:
+                folder = f"{folder}/{name}"
+                if folder not in self._folders:
+                    # where a file has the name of the folder, creating the value below it raises the better error
+                    with suppress(FileExistsError):
+                        os.mkdir(folder)
+                    self._folders.add(folder)
             self._folders.add(parent)
+
+    def _make_root(self) -> None:
+        with suppress(FileExistsError):
+            os.makedirs(self.root, exist_ok=True)
 
     @contextmanager
     def _stream(self, key: str) -> Iterator[base.Write]:
