@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -399,6 +400,14 @@ def test_a_place_in_a_store_is_one(tmp_path):
 def test_a_url_without_a_place_is_told_at_once(url):
     with pytest.raises(UsageError, match="does not name a file"):
         open_store(url)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a.nwb.zarr", "https://dandiarchive.org/a.nwb.zarr"])
+def test_a_url_that_became_a_path_is_not_a_folder(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="was a URL before it became a Path"):
+        ZarrIO(Path(url), "w")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

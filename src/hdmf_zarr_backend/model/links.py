@@ -169,6 +169,8 @@ def location_of(path: str | os.PathLike[str]) -> str:
     if not text:
         problem = f"{given!r} does not name a file of this machine"
         raise UsageError(problem, remedy="Name the file: a path, or file:///folder/a.nwb.zarr.")
+    if text.partition(":/")[0] in SERVER_SCHEMES:  # pathlib has made one slash of two
+        raise UsageError(f"{text!r} was a URL before it became a Path", remedy="Give the URL as a str, or a UPath.")
     if is_url(text):
         raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
     return os.path.abspath(text)
