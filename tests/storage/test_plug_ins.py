@@ -467,6 +467,7 @@ def test_what_cannot_be_written_with_it_is_refused_before_anything_is_written(tm
     ({"id": "lzma", "preset": 77}, ValueRefusedError),
     ({"id": "blosc", "cname": "lz4", "clevel": 99}, ValueRefusedError),
     ({"id": "blosc", "cname": "lz9"}, ValueRefusedError),
+    ({"id": "blosc", "shuffle": []}, ValueRefusedError),
 ], ids=str)  # fmt: skip
 def test_an_option_that_a_codec_does_not_have_is_to_be_corrected(tmp_path, zarr_format, compressor, error):
     tree = trees.root(trees.dataset("data", ZarrDataIO(RECORDING, compressor=compressor)))

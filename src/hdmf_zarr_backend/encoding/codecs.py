@@ -171,7 +171,7 @@ def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
         return {"name": name, "configuration": {"level": rest.get("level", int(name == "gzip")), **checksum}}
     if name == "blosc" and not rest.keys() - {"cname", "clevel", "shuffle", "blocksize"}:
         shuffle = rest.get("shuffle", 1)
-        if shuffle not in _SHUFFLES:  # -1: by the size of an element
+        if not isinstance(shuffle, int) or shuffle not in _SHUFFLES:  # -1: by the size of an element
             shuffle = 2 if itemsize == 1 else 1
         usual = {"typesize": itemsize, "cname": "lz4", "clevel": 5, "shuffle": "", "blocksize": 0}
         return {"name": "blosc", "configuration": {**usual, **rest, "shuffle": _SHUFFLES[shuffle]}}
