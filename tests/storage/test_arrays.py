@@ -189,6 +189,24 @@ def test_nothing_can_be_changed_in_a_file_that_is_open_for_reading():
     assert lazy[:].tolist() == numbers(6).tolist()
 
 
+@pytest.mark.parametrize("read", [
+    lambda array: array.oindex[[1, 2]],
+    lambda array: array.vindex[[1, 2]],
+    lambda array: array.vindex[np.array([False, True, True, False])],
+    lambda array: array.blocks[0],
+    lambda array: array.get_basic_selection(slice(1, 3)),
+], ids=("oindex", "vindex", "mask", "blocks", "basic"))  # fmt: skip
+def test_what_zarr_reads_from_the_store_is_refused_while_changes_are_not_there(tmp_path, read):
+    write(tmp_path / "a.zarr", numbers(4), (2,))
+    with ZarrIO(tmp_path / "a.zarr", "r+") as io:
+        array = io.read_builder()["a"].data
+        before = read(array)
+        array[:] = array[:] + 7
+        with pytest.raises(UsageError, match=r"changes that are not written yet .*/a\)\. Index the array itself"):
+            read(array)
+    assert (read(read_builder(tmp_path / "a.zarr")["a"].data) == before + 7).all()
+
+
 def test_copies_read_for_themselves(tmp_path):
     lazy = read_builder(write(tmp_path / "a.zarr", numbers(6, 4), (3, 2)))["a"].data
     for other in (copy.copy(lazy), copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy))):

@@ -425,7 +425,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         """Return the state that methods of zarr-python 2 use, from the real array."""
         if name not in _STATE_OF_ZARR_2:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self._opened(), name)
+        state = getattr(self._opened(), name)
+        return type(state)(self) if name in ("_blocks", "_oindex", "_vindex") else state  # these call methods
 
 
 # ---- changing --------------------------------------------------------------------------------------------------------
@@ -709,6 +710,25 @@ class EditableArray(LazyArray):
             if not isinstance(inner, slice) or inner != slice(0, min(chunk, length - number * chunk), 1):
                 return False
         return True
+
+
+def _of_stored(name: str) -> Any:
+    """Return a method of zarr-python, which reads what is stored, that refuses an array whose changes are not there."""
+    method = getattr(ZarrArray, name)
+
+    @functools.wraps(method)
+    def reading(self: EditableArray, *arguments: Any, **options: Any) -> Any:
+        if self.path in self._edits.changed:
+            problem = f"{name} of zarr reads what is stored, and the array has changes that are not written yet"
+            raise self._unusable(problem, "Index the array itself, array[...], or write the file first.")
+        return method(self, *arguments, **options)
+
+    return reading
+
+
+# `oindex`, `vindex` and `blocks` call these
+for _kind in ("basic", "orthogonal", "mask", "coordinate", "block"):
+    setattr(EditableArray, f"get_{_kind}_selection", _of_stored(f"get_{_kind}_selection"))
 
 
 # ---- arrays of zarr --------------------------------------------------------------------------------------------------
