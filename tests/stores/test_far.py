@@ -111,6 +111,18 @@ def test_a_slice_of_shards_asks_for_their_indices_and_for_its_chunks(s3):
         assert s3.count() == 3 + 4  # of the first shard the index is known
 
 
+def test_the_beginning_of_shards_comes_together_with_their_indices(s3):
+    write_chunked(s3.url("a.zarr"), shards=(800, 10), storage_options=s3.options, zarr_format=3)
+    with reading(s3.url("a.zarr"), s3.options) as data:
+        s3.proxy.requests.clear()
+        s3.proxy.together, s3.proxy.most_busy = ("/data/", 4), 0
+        np.testing.assert_array_equal(data[800:1750], CHUNKED[800:1750])
+        assert s3.count() == s3.proxy.most_busy == 4
+        s3.proxy.requests.clear()
+        np.testing.assert_array_equal(data[900:2000], CHUNKED[900:2000])
+        assert s3.count() == 2  # their indices are known
+
+
 @pytest.mark.parametrize("status", [400, 416])
 def test_shards_on_a_server_without_ranges_that_count_from_the_end(web, status):
     write_chunked(web.folder / "a.zarr", shards=(800, 10), zarr_format=3)

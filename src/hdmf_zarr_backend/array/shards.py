@@ -1,5 +1,8 @@
 """Shards: stored objects of many chunks and an index. Reading takes a request for the index, and one per run of chunks.
 
+Only the index says where a chunk is, except for the first one, which writers put at the beginning. So of remote shards,
+the beginning is requested together with the index where the first chunks are read, which saves a round of requests.
+
 Source: Zarr v3 specification, codec ``sharding_indexed``.
 """
 
@@ -20,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
+from hdmf_zarr_backend.encoding.data_types import itemsize
 from hdmf_zarr_backend.errors import ChunkError, StoreError, at
 from hdmf_zarr_backend.model.nodes import Shards, StoredArray, grid_of, join
 from hdmf_zarr_backend.store.base import Store, resource_failure
@@ -34,6 +38,9 @@ ENTRY_BYTES = 16  # bytes of the entry of a chunk in the index of its shard
 # A shard of 512 MB with chunks of 64 KB has an index of 128 KB: these are at most some MB for each array.
 _KEPT_INDICES = 64
 _RUNS_AT_ONCE = 8
+# Of the beginning of a remote shard, read without knowing how long its chunks are: what is read in vain takes less time
+# than a round of requests.
+_BEGINNING_BYTES = 2**20
 SPOOLED_BYTES = 16 * 2**20  # of encoded chunks that are kept in memory; more are kept in an anonymous temporary file
 
 
@@ -51,6 +58,8 @@ class ShardReader:
 
     def get(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
+        if self._store.abilities.is_remote:
+            return self.get_many([index])[index]
         with at(self._store, self._path):
             shard = shard_of(self._array, index)
             extent = self._extent(index, self._offsets(shard))
@@ -60,16 +69,42 @@ class ShardReader:
         """Return the stored bytes of several chunks, with several requests at once; adjacent ones by one request."""
         with at(self._store, self._path):
             extents: dict[Index, dict[Index, Extent]] = {shard_of(self._array, index): {} for index in indices}
-            offsets = dict(zip(extents, at_once(self._offsets, extents), strict=True))
+            beginnings = self._beginnings(indices) if self._store.abilities.is_remote else {}
+            requests = [*dict.fromkeys(extents, 0).items(), *beginnings.items()]
+            answers: Any = list(at_once(self._first, requests))
+            offsets = dict(zip(extents, answers, strict=False))
+            begun = dict(zip(beginnings, answers[len(extents) :], strict=True))
             chunks: dict[Index, bytes | None] = dict.fromkeys(indices)
             for index in indices:
                 shard = shard_of(self._array, index)
                 if (extent := self._extent(index, offsets[shard])) is not None:
-                    extents[shard][index] = extent
+                    if extent[1] <= len(begun.get(shard, b"")):
+                        chunks[index] = begun[shard][slice(*extent)]
+                    else:
+                        extents[shard][index] = extent
             runs = [(shard, *run) for shard, of_shard in extents.items() for run in coalesced(of_shard)]
             for part in at_once(self._fetch, runs):
                 chunks.update(part)
         return chunks
+
+    def _beginnings(self, indices: Sequence[Index]) -> dict[Index, int]:
+        """Return how many bytes of shards to read for chunks that are at the beginning, if no other ones are read."""
+        size = math.prod(self._array.chunks) * (itemsize(self._array.data_type) or 8)
+        wanted: dict[Index, set[Index]] = defaultdict(set)
+        for index in indices:
+            wanted[shard_of(self._array, index)].add(index)
+        lengths = {}
+        for shard, chunks in wanted.items():
+            # compressed chunks are often half as long
+            is_short = shard not in self._indices and len(chunks) * size <= 2 * _BEGINNING_BYTES
+            if is_short and chunks == set(islice(chunks_in_shard(self._array, shard), len(chunks))):
+                lengths[shard] = min(len(chunks) * size, _BEGINNING_BYTES)
+        return lengths
+
+    def _first(self, request: tuple[Index, int]) -> Offsets | bytes | None:
+        """Return the index of a shard, or so many bytes of its beginning."""
+        shard, length = request
+        return self._store.get_range(self.key(shard), 0, length) or b"" if length else self._offsets(shard)
 
     def extents(self, shard: Index) -> dict[Index, Extent]:
         """Return start and end of each chunk in a shard, in the order in which they are stored."""
