@@ -491,6 +491,7 @@ def test_arrays_that_are_not_those_of_what_was_read_are_outdated_too(tmp_path):
     (ZarrDataIO(np.arange(20.0), compressor="zstd"), "another codec"),
 ], ids=("longer", "shorter", "two axes", "type", "codec"))  # fmt: skip
 @pytest.mark.filterwarnings("ignore:TimeSeries 'raw'. Length of data")
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.LengthWarning")
 def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, mode, values, what):
     array = samples.read_zarr(path, mode).acquisition["raw"].data
     with NWBZarrIO(path, "r+") as io:
