@@ -542,8 +542,9 @@ def _compare_files(a: FileContent, b: FileContent, counts: Counter[str], *, with
             elif name != new_name:
                 yield Difference(path, "renamed", name, new_name)
             # how many specifications are cached depends on the extensions that the writer had imported
-            counts[a[path].kind] += not f"{path}/".startswith(_SPECIFICATIONS)
-            yield from _compare_nodes(path, a[path], b[paths[path]], tables)
+            node = a[path]
+            counts[node.kind] += not f"{path}/".startswith(_SPECIFICATIONS)
+            yield from _compare_nodes(path, node, b[paths[path]], tables)
 
 
 def _matched(left: FileContent, right: FileContent) -> dict[str, str]:

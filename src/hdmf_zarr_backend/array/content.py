@@ -342,8 +342,15 @@ class ZarrContent(Mapping[str, NodeContent]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def _entry(self, path: str) -> LinkContent | Node | dict[str, Any] | None:
+        entry = self._entries.get(path)
+        return self._hierarchy.get(path) if entry is None else entry  # below the copied target of a link
+
+    def __contains__(self, path: object) -> bool:  # that of Mapping decodes all attributes
+        return isinstance(path, str) and self._entry(path) is not None
+
     def __getitem__(self, path: str) -> NodeContent:
-        entry = self._entries.get(path, self._hierarchy.get(path))  # or a node below the copied target of a link
+        entry = self._entry(path)
         if entry is None:
             raise KeyError(path)
         if isinstance(entry, LinkContent):

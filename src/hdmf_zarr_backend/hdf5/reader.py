@@ -292,6 +292,9 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
     def __len__(self) -> int:
         return len(self._nodes)
 
+    def __contains__(self, path: object) -> bool:  # that of Mapping reads all attributes
+        return path in self._nodes
+
     def __getitem__(self, path: str) -> content.NodeContent:
         link = self._nodes[path]
         if link is not None:
