@@ -121,6 +121,11 @@ def test_the_beginning_of_shards_comes_together_with_their_indices(s3):
         s3.proxy.requests.clear()
         np.testing.assert_array_equal(data[900:2000], CHUNKED[900:2000])
         assert s3.count() == 2  # their indices are known
+    with reading(s3.url("a.zarr"), s3.options) as data:
+        s3.proxy.requests.clear()
+        s3.proxy.together, s3.proxy.most_busy = ("/data/", 2), 0
+        np.testing.assert_array_equal(data[:50], CHUNKED[:50])
+        assert s3.count() == s3.proxy.most_busy == 2
 
 
 @pytest.mark.parametrize("status", [400, 416])

@@ -16,6 +16,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
@@ -27,7 +28,7 @@ from hdmf_zarr_backend.encoding.data_types import itemsize
 from hdmf_zarr_backend.errors import ChunkError, StoreError, at
 from hdmf_zarr_backend.model.nodes import Shards, StoredArray, grid_of, join
 from hdmf_zarr_backend.store.base import Store, resource_failure
-from hdmf_zarr_backend.store.remote import Extent, at_once, coalesced
+from hdmf_zarr_backend.store.remote import Extent, at_once, coalesced, in_thread
 from hdmf_zarr_backend.store.transaction import Change
 
 Index = tuple[int, ...]
@@ -58,18 +59,22 @@ class ShardReader:
 
     def get(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
-        if self._store.abilities.is_remote:
-            return self.get_many([index])[index]
         with at(self._store, self._path):
             shard = shard_of(self._array, index)
+            length = self._beginnings([index]).get(shard, 0)
+            # not in the pool, since this may be called in one of its threads
+            beginning = in_thread(partial(self._first, (shard, length))) if length else None
             extent = self._extent(index, self._offsets(shard))
-            return None if extent is None else self._fetch((shard, extent, {index: extent}))[index]
+            begun: Any = b"" if beginning is None else beginning.result()
+            if extent is None or extent[1] <= len(begun):
+                return None if extent is None else begun[slice(*extent)]
+            return self._fetch((shard, extent, {index: extent}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
         """Return the stored bytes of several chunks, with several requests at once; adjacent ones by one request."""
         with at(self._store, self._path):
             extents: dict[Index, dict[Index, Extent]] = {shard_of(self._array, index): {} for index in indices}
-            beginnings = self._beginnings(indices) if self._store.abilities.is_remote else {}
+            beginnings = self._beginnings(indices)
             requests = [*dict.fromkeys(extents, 0).items(), *beginnings.items()]
             answers: Any = list(at_once(self._first, requests))
             offsets = dict(zip(extents, answers, strict=False))
@@ -88,10 +93,10 @@ class ShardReader:
         return chunks
 
     def _beginnings(self, indices: Sequence[Index]) -> dict[Index, int]:
-        """Return how many bytes of shards to read for chunks that are at the beginning, if no other ones are read."""
+        """Return how many bytes of remote shards to read for chunks at the beginning, if no other ones are read."""
         size = math.prod(self._array.chunks) * (itemsize(self._array.data_type) or 8)
         wanted: dict[Index, set[Index]] = defaultdict(set)
-        for index in indices:
+        for index in indices if self._store.abilities.is_remote else ():
             wanted[shard_of(self._array, index)].add(index)
         lengths = {}
         for shard, chunks in wanted.items():
