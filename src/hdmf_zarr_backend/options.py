@@ -102,7 +102,7 @@ class Limits:
                 raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
 
     def check(self, name: str, value: int, what: str, advice: str = "") -> None:
-        """Refuse a ``value`` beyond the limit ``name``; ``what``: ``"the chunks have 2**42 bytes each"``."""
+        """Refuse a ``value`` beyond the limit ``name``, with ``advice``; ``what``: ``"it has 2**42 bytes"``."""
         if value > getattr(self, name):
             raise self.exceeded(name, value, what, advice)
 

@@ -265,6 +265,11 @@ def test_without_locks_of_the_system_the_note_decides(tmp_path: Path) -> None:
         ZarrIO(target, "r+")
     ZarrIO(target, "r+", break_lock=True).close()
     assert os.listdir(tmp_path) == ["a.zarr"]
+    Path(lock_path(str(target))).touch()  # of another writer, which has not written its record yet, or has died
+    with pytest.raises(StoreLockedError, match=r"has left no name.*break_lock=True"):
+        ZarrIO(target, "r+")
+    ZarrIO(target, "r+", break_lock=True).close()
+    assert os.listdir(tmp_path) == ["a.zarr"]
 
 
 @pytest.mark.usefixtures("without_locks")

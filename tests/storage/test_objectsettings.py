@@ -104,6 +104,16 @@ def test_who_a_user_of_google_is(said_by: str, monkeypatch: pytest.MonkeyPatch, 
     assert words("gs://b/a", token="google_default", project="p") == {}
 
 
+@pytest.mark.parametrize("options", [{}, {"anon": False}])
+def test_a_profile_of_amazon_is_for_s3fs(tmp_path: Any, options: dict[str, Any]) -> None:
+    """obstore does not read the files of the command line of AWS."""
+    assert words("s3://b/a", **options) is not None
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").touch()
+    assert words("s3://b/a", **options) is None
+    assert words("s3://b/a", anon=True) == {"skip_signature": True}
+
+
 def test_an_emulator_of_google_is_for_gcsfs(monkeypatch: pytest.MonkeyPatch) -> None:
     """obstore does not know the variable, and would go to the real one."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")

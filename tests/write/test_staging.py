@@ -11,8 +11,14 @@ from unittest.mock import DEFAULT, Mock
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import WriteOptions, ZarrIO, convert
-from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, UsageError
+from hdmf_zarr_backend import WriteOptions, ZarrIO, convert, repair
+from hdmf_zarr_backend.errors import (
+    IncompleteStoreError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+)
 from hdmf_zarr_backend.store import files as store_files
 from hdmf_zarr_backend.store import local as local_store
 from hdmf_zarr_backend.store.base import Store
@@ -96,6 +102,17 @@ def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
         put(keys, ".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
     assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_the_old_file_is_found_when_its_writer_died_between_two_renames(tmp_path):
+    path = trees.write_builder(tmp_path / "a.zarr", trees.root(by="us"))
+    before = stored_files(path)
+    os.rename(path, f"{partial_path(str(path))}.old")
+    Path(lock_path(str(path))).touch()  # the lock of a writer that has died
+    with pytest.raises(StoreNotFoundError, match=r"died while it replaced this file.*Run `zarrio repair`"):
+        ZarrIO(path, "r")
+    repair(path)
+    assert stored_files(tmp_path) == {f"a.zarr/{key}": value for key, value in before.items()}
 
 
 def test_the_exchange_is_one_step(tmp_path):

@@ -273,7 +273,7 @@ class Report(View):
         return [*lines, "; ".join([summary, *notes])]
 
     def add_id(self, path: str, identifier: Any) -> None:
-        """Note the object id of a node, which no other one should have."""
+        """Note the ``identifier`` of the node at ``path``, its object id, which no other one should have."""
         if isinstance(identifier, str) and (other := self._ids.setdefault(identifier, path)) != path:
             self.add(path, "id-shared", f"{absolute(other)} has the same object_id, {identifier}")
 

@@ -39,7 +39,7 @@ from hdmf_zarr_backend.model.nodes import (
 from hdmf_zarr_backend.model.render import FEW, few, size_text
 from hdmf_zarr_backend.options import DEFAULT_RULES, ExternalLinks, ReadOptions
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
-from hdmf_zarr_backend.store.files import conversions, unfinished
+from hdmf_zarr_backend.store.files import conversions, moved_aside, unfinished
 from hdmf_zarr_backend.store.journal import Root
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.lock import Holder, writer_in
@@ -666,6 +666,9 @@ def not_found(target: str, location: str) -> errors.StoreNotFoundError:
     with suppress(OSError):  # the folder cannot be listed
         if any(map(os.path.isdir, conversions(target))):
             remedy = f"A conversion to it was interrupted: {resume}"
+        if moved_aside(target):
+            problem = "a writer died while it replaced this file, and the old file has another name"
+            remedy = "Run `zarrio repair`, which gives it its name back."
     return errors.StoreNotFoundError(problem, store=location, remedy=remedy)
 
 

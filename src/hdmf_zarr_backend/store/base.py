@@ -221,7 +221,7 @@ class Store(ABC):
             if not above:
                 yield key
 
-    # ---- writing: likewise; only a `store.transaction.Change` calls these --------------------------------------------
+    # ---- writing: likewise; only changes, locks and the journal call these -------------------------------------------
 
     def _create(self, key: str, value: bytes) -> bool | None:
         """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
@@ -304,7 +304,7 @@ class Store(ABC):
         return False
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
-        """Refuse keys and paths of nodes that lead out of the store, by their name or by a symbolic link."""
+        """Refuse keys and paths of a journal or a repair that lead out of the store, by name or by a symbolic link."""
         for name in (*names, *paths):
             if not name or is_outside(name):
                 raise outside_error(name, self.location)

@@ -549,7 +549,8 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 def _is_for_fsspec(kind: _Kind, settings: dict[str, Any], location: str, options: Mapping[str, Any]) -> bool:
     """Return whether the library of fsspec, if it is installed, finds credentials that obstore does not."""
-    has_identity = bool(settings.keys() & set(kind.identity) or os.environ.keys() & set(kind.variables))
+    stated = {name for name, value in settings.items() if value is not False}  # anon=False names nobody
+    has_identity = bool(stated & set(kind.identity) or os.environ.keys() & set(kind.variables))
     if kind is _S3:
         has_profile = any(os.path.exists(os.path.expanduser(f"~/.aws/{name}")) for name in ("credentials", "config"))
         return not has_identity and (has_profile or "AWS_PROFILE" in os.environ)

@@ -189,11 +189,15 @@ def conversions(target: str) -> list[str]:
     return sorted({path.removesuffix(BESIDE) for path in _beside(target, _CONVERSION, rf"(\{BESIDE})?")})
 
 
+def moved_aside(target: str) -> list[str]:
+    """Return the path of the old target if a writer died between the two renames of `replace`."""
+    return [] if os.path.lexists(target) else _beside(target, _EITHER, rf"\{_ASIDE}")
+
+
 def restore_old(target: str) -> None:
-    """Move the old target back to its place if a writer died between the two renames; its lock must be held."""
-    aside = [] if os.path.lexists(target) else _beside(target, _EITHER, rf"\{_ASIDE}")
-    if aside:
-        os.rename(aside[0], target)
+    """Move the old target back to its place if it was moved aside; its lock must be held."""
+    for aside in moved_aside(target)[:1]:
+        os.rename(aside, target)
 
 
 def sweep(target: str) -> None:

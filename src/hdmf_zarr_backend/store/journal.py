@@ -11,7 +11,7 @@
 
 The next writer of the file looks for the first record. If the commit is in the store, it repeats what follows;
 otherwise it restores all old values. Both can stop at any point and be repeated. Readers need no journal, and only warn
-of one: `warn_of_pending`, which `io:parse_target` calls for a local file.
+of one, with `warn_of_pending`.
 
 Source: docs/format, "The journal".
 """

@@ -351,10 +351,12 @@ class LocalStore(base.Store):
         for folder in {name.rpartition("/")[0] for name in names} | set(paths):
             try:
                 real = os.path.realpath(os.path.join(self.root, folder))
-            except UnicodeEncodeError:  # no file system has such a name
-                real = ""
+            except UnicodeEncodeError as error:  # no file system has such a name
+                raise base.outside_error(folder, self.location) from error
             if not f"{real}/".startswith(f"{root}/") or (folder in paths and real == root):
-                raise base.outside_error(folder, self.location)
+                problem = f"a symbolic link on the way to {folder!r} leads out of the store"
+                remedy = "If you made the link, put what it leads to in its place. Otherwise do not trust this file."
+                raise StoreError(problem, store=self.location, remedy=remedy)
 
 
 def _partial(path: str) -> str:

@@ -239,11 +239,11 @@ def lock_path(target: str) -> str:
 class FileLock(WriterLock):
     """A lock of the system on the file ``.NAME.lock`` beside a local file, whose content names the holder.
 
-    If the file system has no locks (some network file systems), the content decides: a holder counts as alive unless it
-    is a process of this machine that has ended. If the folder cannot be written, the file itself is locked. ``follows``
-    is true if an earlier writer died; an old file that it had moved aside is moved back. The new file that the dead
-    writer has left is deleted if this writer ``replaces`` the file; otherwise the lock file stays, so that a later
-    writer knows that nobody is writing that new file.
+    If the file system has no locks (some network file systems), the process that creates the file has the lock: it
+    counts as alive unless it is one of this machine that has ended. If the folder cannot be written, the file itself is
+    locked. ``follows`` is true if an earlier writer died; an old file that it had moved aside is moved back. The new
+    file that the dead writer has left is deleted if this writer ``replaces`` the file; otherwise the lock file stays,
+    so that a later writer knows that nobody is writing that new file.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False, replaces: bool = False) -> None:
@@ -287,13 +287,11 @@ class FileLock(WriterLock):
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
-            existed = False
             with suppress(FileNotFoundError):
                 # a symbolic link could make this truncate somebody else's file, and a pipe would block
                 if not stat.S_ISREG(os.lstat(self._path).st_mode):
                     raise self._foreign("is not a regular file")
-                existed = True
-            descriptor, self._is_file = self._open()
+            descriptor, existed = self._open()
             try:
                 if self._locks(descriptor, break_lock=break_lock, existed=existed):
                     self._descriptor = descriptor
@@ -309,12 +307,12 @@ class FileLock(WriterLock):
         try:
             is_mine = lock_descriptor(descriptor, blocking=False)
         except OSError as error:
-            # some network file systems have no locks: then the record in the file decides
+            # some network file systems have no locks: then creating the file, and the record in it, decide
             if error.errno not in _NO_LOCKS:
                 raise
         holder = self._holder(descriptor, is_locked=is_mine is False)
         if is_mine is None:
-            is_mine = holder is None or holder.is_gone()
+            is_mine = not (existed and self._is_file) or (holder is not None and holder.is_gone())
         if not is_mine:
             # a process that runs on this machine is certainly alive, and its lock cannot be broken
             may_break = holder is None or holder.is_gone() or not holder.is_here()
@@ -348,14 +346,18 @@ class FileLock(WriterLock):
             raise self._foreign("holds something other than the record of a lock") from None
 
     def _open(self) -> tuple[int, bool]:
-        """Open the file that is locked; return its descriptor, and whether it is a lock file."""
+        """Open the file that is locked; return its descriptor, and whether it existed before."""
+        self._is_file, flags = True, os.O_RDWR | os.O_CREAT | NO_LINKS
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666), True
+            with suppress(FileExistsError):
+                return os.open(self._path, flags | os.O_EXCL, 0o666), False
+            return os.open(self._path, flags, 0o666), True
         except OSError as error:
             # a user who may write to the file, but not beside it, locks the file itself; Windows opens no folders
             if error.errno not in _NOT_WRITABLE or not os.path.lexists(self.location) or sys.platform == "win32":
                 raise
-            return os.open(self.location, READING), False
+            self._is_file = False
+            return os.open(self.location, READING), True
 
     def _foreign(self, problem: str) -> StoreRefusedError:
         problem = f"the lock file {self._path!r} {problem}, and is left as it is"

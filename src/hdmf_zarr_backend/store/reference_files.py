@@ -221,8 +221,8 @@ class ReferenceStore(RemoteStore):
         for name in filter(None, (url, recorded.relative if recorded is not None else None)):
             location = name if is_url(name) or os.path.isabs(name) else resolve_source(f"../{name}", self.location)
             location = resolve_source(location, location)  # file:// URLs are paths
-            # with a record, whose digest only somebody with the same file can know, any local file is allowed
-            policy, free = self.read_rules.external_links, recorded is not None
+            # with a digest, which only somebody with the same file can know, any local file is allowed
+            policy, free = self.read_rules.external_links, recorded is not None and recorded.sample is not None
             rule = why_not(location, self.location, policy, free=free, kind="references")
             candidates[location] = None if rule is None else LinkRefusedError(
                 f"the reference to {location!r} is refused: {rule[0]}",
@@ -366,7 +366,10 @@ class _Source:
         if state is None:
             return False
         is_same = old.is_same(state)
+        # size and time of a local file can be guessed, and say little about its content
+        if is_same and (self.store.abilities.is_remote or recorded.sample is None):
+            return True
         # at the URL itself, another time means another content; a copy has its own time
-        if is_same or state.size != old.size or (is_original and is_same is False):
-            return is_same is True
+        if state.size != old.size or (is_original and is_same is False):
+            return False
         return recorded.sample is not None and sample() == recorded.sample

@@ -249,6 +249,7 @@ class RemoteStore(base.Store):
 
     def _read(self, function: Callable[[], B | None], key: str) -> B | None:
         """Call a function of the library; return None if it reports that the key is absent."""
+        # a refusal (403) is an error here; only `encoding.parser` takes it for an absent document
 
         def present() -> B | None:
             try:
