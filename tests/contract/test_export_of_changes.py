@@ -38,6 +38,7 @@ def session(wrap: Any = H5DataIO, **settings: Any) -> NWBFile:
     """Return a session with two series, units, trials, a subject and a device."""
     nwbfile = NWBFile(session_description="old", identifier="i", session_start_time=START, notes="old")
     nwbfile.subject = Subject(subject_id="m", age="P1D")
+    nwbfile.keywords = ["old"]
     data = wrap(np.arange(1000.0), **settings)
     first = TimeSeries(name="first", data=data, unit="V", rate=1.0, description="old")
     nwbfile.add_acquisition(first)
@@ -334,6 +335,8 @@ def test_an_append_writes_fields_without_set_modified(tmp_path: Path, mode: str,
 @pytest.mark.parametrize(("change", "named"), [
     (lambda f: f.acquisition.pop("second"), "TimeSeries 'second' was removed from the NWBFile"),
     (lambda f: f.subject.fields.pop("age"), "field 'age' was removed from the Subject"),
+    (lambda f: f.fields.update(keywords=None), "field 'keywords' was removed from the NWBFile"),
+    (lambda f: f.fields.update(subject=None), "field 'subject' was removed from the NWBFile"),
     (
         lambda f: _first(f).set_data_io("data", ZarrDataIO, data_io_kwargs={"chunks": (5,)}),
         "ZarrDataIO for /acquisition/first/data",

@@ -192,13 +192,15 @@ def test_a_link_to_a_dataset_becomes_a_dataset_of_its_own(path):
     check(path)
 
 
-@pytest.mark.parametrize("what", ["a field", "a new series"])
+@pytest.mark.parametrize("what", ["a field", "a field that is gone", "a new series"])
 def test_changes_in_memory_that_are_lost_are_named(path, what):
     with NWBZarrIO(path, "r+") as io:
         for is_written in (True, False):
             nwbfile = io.read()
             if what == "a field":
                 nwbfile.acquisition["raw"].fields["comments"] = f"{is_written}"
+            elif what == "a field that is gone":
+                nwbfile.acquisition["raw"].fields.pop("missing" if is_written else "comments", None)
             else:
                 nwbfile.add_acquisition(TimeSeries(name=f"new {is_written}", data=[1.0], unit="V", rate=1.0))
             if is_written:

@@ -751,7 +751,7 @@ class Resolver:
             file, source, path = target, link.source, relative(f"{link.node_path}/{rest}")
 
     def file(self, origin: LinkedFile, source: str) -> LinkedFile:
-        """Return the file that a source in the file ``origin`` means."""
+        """Return the file that a source in the file ``origin`` means; no file is closed, because no store needs it."""
         refused: errors.LinkRefusedError | None = None
         for location in self._candidates(origin, source):
             if location in self.files:

@@ -369,12 +369,13 @@ class KnownFields:
 
     def unwritten(self) -> list[str]:
         """Return the containers that were changed, or got new members, since they were last read or written."""
-        return [
-            f"{type(known.container).__name__} {known.container.name!r}"
-            for known in self._known.values()
-            if tuple(known.container.children) != known.children
-            or any(value is not known.values.get(name) for name, value in _values_of(known.container).items())
-        ]
+        changed = []
+        for container, before, children, *_ in self._known.values():
+            now = _values_of(container)
+            is_same = all(now.get(name) is before.get(name) for name in now.keys() | before.keys())
+            if not is_same or tuple(container.children) != children:
+                changed.append(f"{type(container).__name__} {container.name!r}")
+        return changed
 
     def _stored(self, container: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
         """Yield those of some values of a container that are datasets or links of the file, with their builders."""
@@ -476,12 +477,14 @@ def _warn_of_removed(known: _Known, now: dict[str, Any], location: str) -> None:
     """Warn of fields and members that a container had, since an append removes nothing."""
     container = known.container
     named, left = f"{type(container).__name__} {container.name!r}", {id(child) for child in container.children}
-    for child in known.children:
-        if id(child) not in left:
-            _warn_of_dropped(location, f"that {type(child).__name__} {child.name!r} was removed from the {named}")
+    removed = {id(child): child for child in known.children if id(child) not in left}
+    for child in removed.values():
+        _warn_of_dropped(location, f"that {type(child).__name__} {child.name!r} was removed from the {named}")
     for name, value in known.values.items():
-        is_member = isinstance(value, (AbstractContainer, dict, list, tuple))
-        if value is not None and not is_member and now.get(name) is None:
+        if value is None or now.get(name) is not None:
+            continue
+        values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+        if any(id(each) not in removed for each in values):
             _warn_of_dropped(location, f"that the field {name!r} was removed from the {named}")
 
 
