@@ -348,6 +348,16 @@ def test_attributes_of_groups_and_datasets_change(folder):
 
 
 @APPEND
+def test_attributes_of_other_programs_stay_when_one_changes(folder):
+    path = write_builder(folder / "file.zarr", root(dataset("x", np.arange(4), attributes={"own": 1})))
+    others = {"empty": None, "_NCProperties": "version=2", "_nczarr_array": {"dimrefs": ["/x"]}}
+    change_attributes(path, "x", lambda attributes: attributes.update(others))
+    with edit_builder(path) as builder:
+        builder["x"].attributes["own"] = 2
+    assert document(path, "x/.zattrs").items() >= {**others, "own": 2}.items()
+
+
+@APPEND
 def test_an_attribute_of_a_dataset_that_grows_changes_too(folder):
     labels = {"dimension_labels": ("time",)}
     growing = dataset("x", ZarrDataIO(np.arange(4), maxshape=(None,)), attributes={"unit": "m"}, **labels)

@@ -42,6 +42,13 @@ def test_a_bomb_takes_no_memory(codec):
     assert peak < 2**24  # the dictionary of LZMA is 8 MiB
 
 
+def test_frames_after_a_short_one_take_no_memory():
+    frames = bytes(CODECS["zstd"].encode(b"x" * 10)) + 64 * bytes(CODECS["zstd"].encode(bytes(2**20)))
+    assert zstd_bound(frames) == 10 + 64 * 2**20
+    with pytest.raises(TooLargeError):
+        decode_bounded(CODECS["zstd"], frames, 1000)
+
+
 @pytest.mark.parametrize("codec", [CODECS["zlib"], CODECS["bz2"], CODECS["lzma"], CODECS["gzip"], CODECS["blosc"]])
 def test_what_is_cut_short_is_an_error(codec):
     encoded = bytes(codec.encode(np.random.default_rng(0).bytes(1000)))

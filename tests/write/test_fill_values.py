@@ -12,7 +12,7 @@ import zarr
 from hdmf.backends.hdf5 import H5DataIO
 from hdmf.data_utils import DataChunkIterator
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ValueRefusedError
 from tests.documents import document, forget_consolidated
 from tests.trees import dataset, edit_builder, read_builder, root, write_builder
@@ -193,3 +193,34 @@ def test_text_that_other_programs_declare_for_bytes(tmp_path):
         (path / "d" / ".zarray").write_text(json.dumps(array))
         (path / ".zmetadata").unlink()
         assert equal(grown(path), item)
+
+
+@pytest.mark.parametrize("kind", ["float", "complex"])
+def test_tokens_that_are_not_json_do_not_get_into_other_documents(tmp_path, kind):
+    data = np.array([1.5, 2.5], "f4" if kind == "float" else "c8")
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", data)))
+    array = document(path, "d/.zarray") | {"fill_value": np.nan if kind == "float" else [np.nan, np.inf]}
+    (path / "d/.zarray").write_text(json.dumps(array))
+    forget_consolidated(path)
+    for zarr_format in (2, 3):
+        copy = tmp_path / f"{zarr_format}.zarr"
+        convert(path, copy, zarr_format=zarr_format)
+        for file in copy.rglob("*"):
+            if file.name in (".zarray", ".zmetadata", "zarr.json"):
+                json.loads(file.read_bytes(), parse_constant=pytest.fail)
+        grown(copy)
+    with ZarrIO(path, "r+", write_options=WriteOptions(strict_json=True)) as io:
+        builder = io.read_builder()
+        builder.attributes["new"] = 1
+        io.write_builder(builder)
+
+
+def test_a_nan_with_a_payload_is_a_nan_in_format_2(tmp_path):
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", np.array([1.5, 2.5]))), zarr_format=3)
+    array = json.loads((path / "d/zarr.json").read_bytes()) | {"fill_value": "0x7ff8000000000001"}
+    (path / "d/zarr.json").write_text(json.dumps(array))
+    forget_consolidated(path)
+    convert(path, tmp_path / "b.zarr", zarr_format=2)
+    assert np.isnan(zarr.open_array(str(tmp_path / "b.zarr" / "d"), mode="r").fill_value)
+    convert(path, tmp_path / "c.zarr", zarr_format=3)
+    assert json.loads((tmp_path / "c.zarr/d/zarr.json").read_bytes())["fill_value"] == "0x7ff8000000000001"

@@ -132,14 +132,14 @@ def zstd_bound(data: bytes) -> int:
         if magic != _ZSTD_MAGIC or position + 5 > len(data):
             break
         length, position, checksum = _zstd_header(data, position + 4)
-        if length is not None and not total:
-            return length  # the decoder allocates what the first frame states, for all frames
-        last = False
+        last, blocks = False, 0
         while not last and position + 3 <= len(data):
             block = int.from_bytes(data[position : position + 3], "little")
             last = bool(block & 1)
             position += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
-            total += _ZSTD_BLOCK
+            blocks += 1
+        # numcodecs decodes all frames from 0.16 on; before, to what the first one states
+        total += blocks * _ZSTD_BLOCK if length is None else length
         position += checksum
     return total
 
@@ -212,7 +212,9 @@ def _decode_to_limit(codec: Any, data: bytes, most: int) -> Any:
             return _msgpack(codec, data)
         case "zfpy":
             return _zfp(data, most)
-    return _pcodec(codec, data, most)
+        case "pcodec":
+            return _pcodec(codec, data, most)
+    raise AssertionError(f"{codec.codec_id!r} is in _TO_LIMIT and has no case")
 
 
 def _msgpack(codec: Any, data: bytes) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.encoding.data_types import DATES, NUMBERS, STRING, STRUCT, STRUCTURED, json_float, object_kind
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.element import check_characters
+from hdmf_zarr_backend.model.json_text import each
 from hdmf_zarr_backend.model.nodes import StoredArray
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ def fill_in_format_3(value: Any, data_type: Any, stored: Any) -> Any:
         except _DAMAGE as error:
             raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
     return value
+
+
+def fill_in_format_2(value: Any, data_type: Any) -> Any:
+    """Return the fill value in format 2, which has one NaN only."""
+    is_nan = isinstance(value, str) and isinstance(data_type, str) and data_type[1:2] == "f" and _HEX.fullmatch(value)
+    return "NaN" if is_nan else value
+
+
+def named(value: Any) -> Any:
+    """Return the fill value in a document with NaN and infinities by name: their tokens are not JSON."""
+    return each(value, lambda item: json_float(item) if isinstance(item, float) else item)
 
 
 def fill_from_format_3(value: Any, data_type: Any, stored: Any) -> Any:

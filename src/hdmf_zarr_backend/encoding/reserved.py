@@ -33,7 +33,7 @@ HDF5 = "hdf5"  # entry in the note of a node: what describes it in HDF5
 DOC = "doc"
 RESERVED = frozenset({
     DTYPE, LINKS, SPECLOC, DIMENSIONS, NCZARR_ATTR, NOTES, "_DTYPE", "_LINKS", "_REFERENCE", "_REFERENCE_FIELDS",
-    "_nczarr_array", "_nczarr_group", "_nczarr_superblock", "_NCProperties",
+    "_SCALAR", "_nczarr_array", "_nczarr_group", "_nczarr_superblock", "_NCProperties",
 })  # fmt: skip
 
 # Version of this package's additions to the storage specification; in the note of the root (docs/format).

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hdmf_zarr_backend.encoding.elements import inline_block
+from hdmf_zarr_backend.encoding.fills import fill_in_format_2, named
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
@@ -48,7 +49,7 @@ def encode_array(stored: StoredArray) -> dict[str, Any]:
         "chunks": list(stored.chunks),
         "compressor": stored.compressor,
         "dtype": stored.data_type,
-        "fill_value": stored.fill_value,
+        "fill_value": fill_in_format_2(stored.fill_value, stored.data_type),
         "filters": stored.filters,
         "order": stored.order,
         "shape": list(stored.shape),
@@ -167,7 +168,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset:
         shape=shape,
         chunks=chunks,
         data_type=document["dtype"],
-        fill_value=document["fill_value"],
+        fill_value=named(document["fill_value"]),
         compressor=compressor,
         filters=None if filters is None else list(filters),
         order=order,

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.encoding import codecs as codecs_of
 from hdmf_zarr_backend.encoding import data_types
 from hdmf_zarr_backend.encoding import references as references_of
 from hdmf_zarr_backend.encoding.elements import inline_block
-from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
+from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3, named
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
 from hdmf_zarr_backend.encoding.reserved import (
     DIMENSIONS,
@@ -177,7 +177,7 @@ def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> Hier
     if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
         return None
     root = {key: value for key, value in document.items() if key != CONSOLIDATED}
-    return _hierarchy({"": root, **block["metadata"]}.items(), damaged)
+    return _hierarchy({**block["metadata"], "": root}.items(), damaged)
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
@@ -218,8 +218,10 @@ def parse_node(document: Any, path: str) -> Node:
 
 def _decode_array(document: dict[str, Any], shape: Shape, cell: Shape, keys: ChunkKeys) -> Dataset:
     stated = document.get("attributes") or {}
-    noted = notes_of(stated).get(_TYPE)
-    described = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
+    noted, fill_value = notes_of(stated).get(_TYPE), named(document.get("fill_value"))
+    if fill_value != document.get("fill_value"):
+        document = {**document, "fill_value": fill_value}
+    described = _decode(document["data_type"], document["codecs"], fill_value, len(shape), noted)
     chain, data_type, fill_value, default, is_text = described
     if chain.chunks is not None and any(n % c for n, c in zip(cell, chain.chunks, strict=True)):
         raise MetadataError(f"shards {cell} are not a whole number of chunks {chain.chunks}")

@@ -577,8 +577,10 @@ class AppendPlanner(Planner):
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         strict = self.request.options.strict_json
         encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)
-        kept = {reserved.DTYPE, reserved.DIMENSIONS, reserved.LINKS, reserved.SPECLOC}
+        kept = reserved.RESERVED - {reserved.NOTES, reserved.NCZARR_ATTR}
         kept |= {reserved.DOC} if notes.get(reserved.DOC) is True else set()
+        # others may have attributes that are null, which are no attributes of a builder
+        kept |= {key for key, value in stored.items() if value is None and key not in encoded}
         fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
         if reserved.NOTES in stored and notes:
             fresh.setdefault(reserved.NOTES, notes)
