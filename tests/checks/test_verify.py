@@ -309,6 +309,18 @@ def test_what_zarr_consolidates_is_not_stale(store):
     assert verify(store, "structure").problems == []
 
 
+def test_what_zarr_consolidates_of_both_formats_is_not_stale(tmp_path):
+    """It calls rows `struct`, which are `structured` in their own documents, and writes their fill values otherwise."""
+    if not hasattr(zarr.dtype, "Struct"):
+        pytest.skip("this release of zarr has no other name for rows")
+    root = tree()
+    root.set_dataset(trees.dataset("records", np.array([(1, b"x")], [("n", "i4"), ("s", "S2")])))
+    path = trees.write_builder(tmp_path / "file.zarr", root, zarr_format="both")
+    with warnings.catch_warnings(action="ignore"):
+        zarr.consolidate_metadata(str(path), zarr_format=3)
+    assert found(verify(path, "structure")) == {("/", "formats-differ")}
+
+
 def test_nodes_that_only_one_of_them_has(store):
     shutil.copytree(store / "box", store / "box2")
     shutil.rmtree(store / "texts")

@@ -364,16 +364,26 @@ def _array_above(documents: Documents, path: str) -> str | None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Tell whether two documents are equivalent: NaN equals NaN, and defaults may be left out."""
+    """Tell whether two documents are equivalent: NaN equals NaN, defaults may be left out, and types have two names."""
     # NaN is not equal to itself, but its JSON is
     if one == other or not isinstance(one, dict) or not isinstance(other, dict):
         return bool(one == other)
-    texts = []
-    for document in (one, other):  # without the keys that zarr-python adds when it consolidates
-        is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
-        plain = _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
-        texts.append(json.dumps(plain, sort_keys=True))
-    return texts[0] == texts[1]
+    one_text, other_text = (json.dumps(_comparable(document), sort_keys=True) for document in (one, other))
+    return one_text == other_text
+
+
+def _comparable(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document without the keys that zarr-python adds when it consolidates, and the names that it changes."""
+    is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
+    plain: dict[str, Any] = _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
+    if plain.get("zarr_format") == 3 and isinstance(plain.get("data_type"), dict):  # such as `structured` and `struct`
+        with suppress(ZarrBackendError):  # the document is damaged
+            node = zarr3.parse_node(plain, "")
+            if isinstance(node, Dataset):
+                node.stored.original = None
+                made = zarr3.encode_node(node)
+                plain.update(data_type=made["data_type"], fill_value=made["fill_value"])
+    return plain
 
 
 def _without(document: Any, keys: Collection[str]) -> Any:
