@@ -221,6 +221,16 @@ def tagged(tag: bytes) -> Write:
     return write
 
 
+def bools_from_true_to_false(file: h5py.File) -> None:
+    """Write enumerations of which h5py makes a bool too, although TRUE is their first member."""
+    for name, base in {"one byte": h5t.STD_U8LE, "like h5py": h5t.STD_I8LE, "big-endian": h5t.STD_I16BE}.items():
+        tid = h5t.enum_create(base)
+        tid.enum_insert(b"TRUE", 1)
+        tid.enum_insert(b"FALSE", 0)
+        low_level(file, name, tid, np.array([True, False]), h5t.py_create(np.dtype("?"), logical=True))
+        h5a.create(file.id, name.encode(), tid, h5s.create(h5s.SCALAR))
+
+
 def opaque_numbers(file: h5py.File) -> None:
     """Write numbers that h5py stores as opaque values with a tag that names their type."""
     for name, code in {"int": "<i4", "float": ">f8", "bool": "?", "complex": "<c8"}.items():
@@ -276,6 +286,7 @@ FILES: dict[str, Write] = {
        for make in (bfloat16, float24) for fill in (np.nan, -np.nan, 1.5)},
     **{f"opaque values with the tag {tag.decode()}": tagged(tag)
        for tag in (b"some tag", b"NUMPY:<U1", b"NUMPY:|S4", b"NUMPY:i2,i2", b"NUMPY:(2,)i2")},
+    "bools from TRUE to FALSE": bools_from_true_to_false,
     "opaque numbers": opaque_numbers,
     **{f"opaque numbers {code} in sequences and rows": opaque_numbers_in_sequences_and_rows(code)
        for code in (">i8", "<i8", ">f4", ">c8", "?", "<M8[s]", ">M8[s]", "S3")},

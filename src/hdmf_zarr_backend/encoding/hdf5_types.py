@@ -40,7 +40,7 @@ from hdmf_zarr_backend.model.nodes import Memo
 
 JSON_ROW = Compound((("json", UTF8),))  # the HDF5 type of an attribute that only JSON holds
 _PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")  # by their numbers in HDF5, H5T_str_t
-_BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
+_BOOL = Enum(Number("int", 1), (("FALSE", 0), ("TRUE", 1)))
 _NUMPY = "NUMPY:"
 _HDF5_SIZES = (1, 2, 4, 8)
 _NAMED: dict[str, Element] = {"bool": Number("bool", 1), "object": REFERENCE, "region": REGION}
@@ -59,9 +59,8 @@ def raw_of(text: Any) -> bytes:
 def _as_h5py(element: Element) -> Element:
     """Return what h5py makes of a type: a bool, a complex number, a date, a number, or an array with more axes."""
     match element:
-        case Enum(number, members) if members == _BOOL_MEMBERS:
-            is_usual = (number.kind, number.size) == ("int", 1)
-            return Number("bool", number.size, number.byte_order, None if is_usual else number)
+        case Enum(number, members) if set(members) == set(_BOOL.members):
+            return Number("bool", number.size, number.byte_order, None if element == _BOOL else element)
         case Compound((("r", Number("float") as part), ("i", other))) if part == other:
             is_packed = element.offsets is None and part.layout is None
             return Number("complex", 2 * part.size, part.byte_order, None if is_packed else element)
@@ -78,15 +77,13 @@ def _as_h5py(element: Element) -> Element:
 
 
 def _parts_of(number: Number) -> Element | None:
-    """Return what HDF5 has for an opaque number, a bool of another size than in h5py, or a complex number of fields."""
-    if isinstance(number.layout, Opaque):
+    """Return what HDF5 has for an opaque number, a bool unlike that of h5py, or a complex number of fields."""
+    if isinstance(number.layout, (Opaque, Enum, Compound)):
         return number.layout
-    if number.kind == "bool" and isinstance(number.layout, Number):
-        return Enum(number.layout, _BOOL_MEMBERS)
     if number.kind != "complex" or isinstance(number.layout, Number):
         return None
     part = Number("float", number.size // 2, number.byte_order)
-    return number.layout if isinstance(number.layout, Compound) else Compound((("r", part), ("i", part)))
+    return Compound((("r", part), ("i", part)))
 
 
 def in_numpy(element: Element) -> Element | None:

@@ -44,14 +44,14 @@ class Number:
     """A number of ``size`` bytes; one byte has no byte order. A bit field is an unsigned integer in Zarr.
 
     It has no NumPy type, since HDF5 has floats of 3 bytes, and those of machine learning. ``layout`` is what HDF5 has
-    if it is not what h5py makes of the NumPy type: other bits; the values of an enumeration of two that is a bool; the
+    if it is not what h5py makes of the NumPy type: other bits; another enumeration of FALSE and TRUE than h5py's; the
     parts of HDF5 2.0's own complex number, or the compound that is one; opaque bytes with a tag that names the number.
     """
 
     kind: NumberKind
     size: int
     byte_order: ByteOrder = "|"
-    layout: Precision | Number | Compound | Opaque | None = None
+    layout: Precision | Number | Enum | Compound | Opaque | None = None
 
     def __str__(self) -> str:
         is_native = self.kind == "complex" and isinstance(self.layout, Number)
