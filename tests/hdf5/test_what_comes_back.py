@@ -111,6 +111,13 @@ def padded_text(padding: int, charset: int) -> Write:
     return write
 
 
+def chunks_of_nothing(file: h5py.File) -> None:
+    """Write datasets without rows, for which h5py chooses chunks that are longer than they can ever be."""
+    for shape in ((0,), (0, 3)):
+        file.create_dataset(f"numbers {shape}", shape, "f8", compression="gzip")
+        file.create_dataset(f"text {shape}", shape, TEXT, compression="gzip")
+
+
 def orders(file: h5py.File) -> None:
     for name in ("z", "m", "a"):
         file.create_group(name, track_order=name == "m")
@@ -291,6 +298,7 @@ FILES: dict[str, Write] = {
     **{f"opaque numbers {code} in sequences and rows": opaque_numbers_in_sequences_and_rows(code)
        for code in (">i8", "<i8", ">f4", ">c8", "?", "<M8[s]", ">M8[s]", "S3")},
     "large attributes": large_attributes,
+    "chunks of nothing": chunks_of_nothing,
 }  # fmt: skip
 
 

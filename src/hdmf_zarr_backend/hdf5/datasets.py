@@ -238,8 +238,10 @@ def _chunks(stored: StoredArray, note: Note, tid: Any, shape: Shape, maxshape: M
             small = default_chunks(chunks, itemsize, target=2**20)
             parts = -(-chunks[0] // small[0])
             chunks = (-(-chunks[0] // parts), *small[1:])
-    # HDF5 refuses chunks that are longer than the maximum shape of the dataset
-    return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(chunks, maxshape, strict=True))
+    # HDF5 refuses chunks that are longer than the maximum shape of the dataset, but for axes of no length
+    return tuple(
+        min(n, bound) if length and bound else n for n, length, bound in zip(chunks, shape, maxshape, strict=True)
+    )
 
 
 def _is_worth_compressing(stored: StoredArray) -> bool:
