@@ -464,6 +464,7 @@ def test_a_missing_chunk_is_stored_where_hdf5_does_not_fill(tmp_path):
 
 @pytest.mark.parametrize("filters", [
     [[1, 0, [999]]], [[4, 1, []]], [[4, 1, [4, 0]]], [[307, 0, [77]]], [[32000, 0, []]], [[1, 1, [4] * 300]],
+    [[2, 1, [2]], [2, 0, []]],
 ], ids=str)  # fmt: skip
 def test_filters_that_fail_do_not_end_the_process(tmp_path, filters):
     """HDF5 crashes when it closes a file with a chunk that a mandatory filter refuses."""

@@ -47,7 +47,7 @@ Pipeline: TypeAlias = list[list[Any]]
 DEFLATE, SHUFFLE, FLETCHER32, SZIP, NBIT, SCALE_OFFSET = 1, 2, 3, 4, 5, 6
 BZIP2, LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD, BLOSC2 = 307, 32000, 32001, 32004, 32008, 32015, 32026
 BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})  # filters of every HDF5 library; others are plugins
-_NEVER_FAIL = frozenset({SHUFFLE, FLETCHER32, LZ4, BITSHUFFLE, ZSTD})  # when they encode, whatever their options are
+_NEVER_FAIL = frozenset({FLETCHER32, LZ4, BITSHUFFLE, ZSTD})  # when they encode, whatever their options are
 
 OPTIONAL, MANDATORY = 1, 0
 # by the filter's number of the codec; 3 is Snappy, which numcodecs does not include
