@@ -97,6 +97,16 @@ def test_virtual_data_become_plain_data(tmp_path):
     assert str(difference) == "/virtual layout: ('virtual', 'elsewhere.h5:/data') | ('contiguous',)"
 
 
+@pytest.mark.filterwarnings("ignore:.* are read from the raw file")
+def test_data_in_a_raw_file_become_plain_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where HDF5 looks for the raw file
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("raw", (3,), "<f8", external=[("values.raw", 0, 24)])[:] = 1
+    convert_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    (difference,) = compare(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert str(difference) == "/raw layout: ('contiguous', 'values.raw:0:24') | ('contiguous',)"
+
+
 @pytest.mark.parametrize("spoil", [{"fields": [["x", "<i4"]]}, "object", {"text": "ascii"}])
 def test_a_noted_type_that_does_not_fit_any_more_says_nothing(everything, tmp_path, spoil):
     assert compare(everything[1], changed(everything[1], tmp_path, hdf5_note("plain", "type", spoil))) == []

@@ -381,7 +381,7 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
             shape=dataset.shape,
             maxshape=dataset.maxshape,
             chunks=dataset.chunks,
-            layout=(_LAYOUTS[layout], *(":".join(map(str, file)) for file in others)),
+            layout=(_LAYOUTS[layout], *(":".join(map(text_of, file)) for file in others)),
             filters=tuple(content.hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
             fill=self._fill(creation, element, dtype),
             read=read,
