@@ -413,6 +413,18 @@ def test_series_with_shared_timestamps_part_as_the_remedy_says(path):
 
 
 @pytest.mark.parametrize("path", [2], indirect=True)
+def test_a_series_that_shares_data_and_timestamps_is_named_once(path):
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        raw = nwbfile.acquisition["raw"]
+        nwbfile.add_acquisition(TimeSeries(name="both", data=raw, unit="V", timestamps=raw))
+        io.write(nwbfile)
+        io.remove("/intervals/trials", "/acquisition/copy")
+        with pytest.raises(ConflictError, match=r"\. /acquisition/both shares it\. Give it its own .* or remove /acq"):
+            io.remove("/acquisition/raw")
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
 def test_remedies_name_what_works(path):
     table, series = f"{GROUP}/electrodes", "/acquisition/wide"
     with NWBZarrIO(path, "r+") as io:

@@ -168,8 +168,9 @@ class Edit:
         links = [path for path, (of, name) in lost.items() if name in ("data", "timestamps") and only in (None, of)]
         if not links:
             return ""
-        series = few([absolute(split(path)[0]) for path in links])
-        share, own = ("shares it", "it its") if len(links) == 1 else ("share it", "each its")
+        owners = [*dict.fromkeys(absolute(split(path)[0]) for path in links)]  # one may share both
+        series = few(owners)
+        share, own = ("shares it", "it its") if len(owners) == 1 else ("share it", "each its")
         call = f"io.replace({absolute(links[0])!r}, values)"
         return f"{series} {share}. Give {own} own first: {call}, or remove {series} as well."
 
