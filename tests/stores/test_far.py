@@ -21,7 +21,15 @@ from pynwb import TimeSeries
 from pynwb.file import NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, errors, repair
-from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreRefusedError, StoreUnreachableError
+from hdmf_zarr_backend.array.shards import ENTRY_BYTES
+from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    IncompleteStoreError,
+    StoreError,
+    StoreRefusedError,
+    StoreUnreachableError,
+)
 from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.opening import open_store
@@ -126,6 +134,15 @@ def test_the_beginning_of_shards_comes_together_with_their_indices(s3):
         s3.proxy.together, s3.proxy.most_busy = ("/data/", 2), 0
         np.testing.assert_array_equal(data[:50], CHUNKED[:50])
         assert s3.count() == s3.proxy.most_busy == 2
+
+
+def test_a_shard_of_zeros_is_an_error(web):
+    write_chunked(web.folder / "a.zarr", shards=(800, 10), zarr_format=3)
+    (web.folder / "a.zarr/g/data/c/0/0").write_bytes(CRC32C().encode(bytes(8 * ENTRY_BYTES)))
+    web.suffix_error = 416
+    for rows in (slice(0, 100), slice(100, 200)):
+        with reading(f"{web.url}/a.zarr") as data, pytest.raises(ChunkError, match="cannot be decoded"):
+            data[rows]
 
 
 @pytest.mark.parametrize("status", [400, 416])

@@ -83,8 +83,9 @@ class ShardReader:
             for index in indices:
                 shard = shard_of(self._array, index)
                 if (extent := self._extent(index, offsets[shard])) is not None:
-                    if extent[1] <= len(begun.get(shard, b"")):
-                        chunks[index] = begun[shard][slice(*extent)]
+                    beginning = begun.get(shard, b"")
+                    if extent[1] <= len(beginning):
+                        chunks[index] = beginning[slice(*extent)]
                     else:
                         extents[shard][index] = extent
             runs = [(shard, *run) for shard, of_shard in extents.items() for run in coalesced(of_shard)]
