@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry
 from pynwb import TimeSeries
@@ -493,6 +495,32 @@ def test_an_append_that_a_server_refuses_is_undone(s3):
         s3.proxy.fault = lambda method, path, number: "403" if method == "PUT" and path.endswith("g/data/0.0") else None
     s3.proxy.reset()
     assert s3.contents("a.zarr") == before
+
+
+class _Slow(LocalFileSystem):
+    protocol: ClassVar[Any] = "slow"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return super()._strip_protocol(str(path).removeprefix("slow://"))
+
+    def get_file(self, path: str, lpath: str, **options: Any) -> None:
+        value = Path(self._strip_protocol(path)).read_bytes()
+        with open(lpath, "wb", buffering=0) as file:
+            file.write(value[:10])
+            time.sleep(0.05)
+            file.write(value[10:])
+
+
+@pytest.mark.parametrize("kind", ["simplecache", "filecache"])
+def test_threads_read_shards_through_a_cache(tmp_path, monkeypatch, kind):
+    monkeypatch.setitem(_registry, "slow", _Slow)
+    write_chunked(tmp_path / "a.zarr", shards=(800, 10), zarr_format=3)
+    options = {kind: {"cache_storage": str(tmp_path / "cache")}}
+    with reading(f"{kind}::slow://{tmp_path}/a.zarr", options) as data, ThreadPoolExecutor(4) as threads:
+        parts = list(threads.map(lambda start: data[start : start + 90], range(0, 400, 100)))
+        np.testing.assert_array_equal(parts, [CHUNKED[start : start + 90] for start in range(0, 400, 100)])
+        np.testing.assert_array_equal(data[50:1750], CHUNKED[50:1750])
 
 
 def test_options_of_a_chain_are_those_of_the_server(s3, tmp_path):

@@ -11,20 +11,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urljoin
 
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.links import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES, is_url
 from hdmf_zarr_backend.store import base
-from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore, read_part
 from hdmf_zarr_backend.store.memory import not_shared
 from hdmf_zarr_backend.store.remote import RemoteStore, at_once, no_such_option, retry_settings, state_of
 
@@ -154,6 +155,9 @@ _NO_SUCH_RANGE = 416
 # how servers report, through libraries without an error for it, that a key to be created exists
 _EXISTS = ("PreconditionFailed", "pre-conditions")
 _PRECONDITION_FAILED = 412
+_FETCHING = tuple(threading.RLock() for _ in range(64))  # one is held while a cache fetches a value
+
+B = TypeVar("B")
 
 _OF_OTHERS = base.Abilities(write=False, change=False, is_remote=True)
 _READ_ONLY = {  # by the protocol that a chain begins with
@@ -295,6 +299,18 @@ class FsspecStore(RemoteStore):
             return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
         return f"{root.rstrip('/')}/{key}" if root else key
 
+    @property
+    def _is_cache(self) -> bool:
+        return type(self._filesystem).__module__ == "fsspec.implementations.cached"
+
+    def _read(self, function: Callable[[], B | None], key: str) -> B | None:
+        def alone() -> B | None:
+            # a second thread would find the part that is in the cache while the first one fetches the value
+            with _FETCHING[hash(key) % len(_FETCHING)] if self._is_cache else nullcontext():
+                return function()
+
+        return super()._read(alone, key)
+
     def _get(self, key: str) -> bytes:
         try:
             most = getattr(self.read_rules.limits, base.size_limit(key))
@@ -310,6 +326,10 @@ class FsspecStore(RemoteStore):
 
     def _get_ranges(self, key: str, ranges: Sequence[base.Range]) -> list[bytes]:
         path = self._path(key)
+        if self._is_cache:  # fsspec needs the size of the open file for a range from the end, and does not know it
+            with self._filesystem.open(path, "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                return [read_part(file, *slice(start, stop).indices(size)[:2]) for start, stop in ranges]
         if len(ranges) == 1:
             return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
         starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
