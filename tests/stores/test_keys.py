@@ -372,11 +372,14 @@ def test_local_folders_are_made_whoever_opens_them(tmp_path, place):
     assert list(keys.list_prefix("")) == ["a/0"]
 
 
-def test_another_word_for_local_is_the_same_store(tmp_path):
-    keys = open_store(f"local://{tmp_path}/a%20b.zarr")
+@pytest.mark.parametrize(
+    ("address", "name"), [("a%20b.zarr", "a b.zarr"), ("a#1?.zarr", "a#1?.zarr"), ("%FF", "\udcff")]
+)
+def test_another_word_for_local_is_the_same_store(tmp_path, address, name):
+    keys = open_store(f"local://{tmp_path}/{address}")
     assert isinstance(keys, LocalStore)
-    assert keys.location == open_store(f"file://{tmp_path}/a%20b.zarr").location == f"{tmp_path}/a b.zarr"
-    assert resolve_source(f"local://{tmp_path}/a%20b.zarr", "s3://bucket/b.zarr") == keys.location
+    assert keys.location == open_store(f"file://{tmp_path}/{address}").location == f"{tmp_path}/{name}"
+    assert resolve_source(f"local://{tmp_path}/{address}", "s3://bucket/b.zarr") == keys.location
 
 
 @pytest.mark.parametrize("options", ["options", "s3fs_options"])

@@ -15,7 +15,7 @@ import os
 import posixpath
 import re
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from hdmf_zarr_backend.errors import UsageError
 
@@ -123,7 +123,7 @@ def resolve_source(source: str, origin: str) -> str:
     if source in OWN_SOURCES:
         return origin
     if source.startswith(tuple(f"{prefix}/" for prefix in LOCAL_URLS)):  # a URL without a host
-        path = unquote(source.partition("://")[2], errors="surrogateescape")
+        path = _local_path(source)
         return path[1:] if _DRIVE.match(path[1:]) else path
     if is_url(source):
         return source
@@ -139,6 +139,13 @@ def resolve_source(source: str, origin: str) -> str:
     if source.startswith("/") or _DRIVE.match(source):
         return posixpath.normpath(source)
     return posixpath.normpath(posixpath.join(to_posix(origin), source))
+
+
+def _local_path(url: str) -> str:
+    """Return the path in a URL of this machine, in which ``#`` and ``?`` are letters; empty for another machine."""
+    # what follows two slashes is a machine, although many mean a folder by it
+    host, slash, path = url.partition("://")[2].partition("/")
+    return unquote(slash + path, errors="surrogateescape") if host in ("", "localhost") else ""
 
 
 def full_location(source: str) -> str:
@@ -163,9 +170,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
         raise UsageError(f"{path!r} is not a path", remedy="Give a str or a pathlib.Path.")
     given = text = os.fsdecode(path)
     if text.startswith(LOCAL_URLS):
-        parts = urlsplit(text)
-        # what follows two slashes is a machine, although many mean a folder by it
-        text = unquote(parts.path) if parts.netloc in ("", "localhost") else ""
+        text = _local_path(text)
     if not text:
         problem = f"{given!r} does not name a file of this machine"
         raise UsageError(problem, remedy="Name the file: a path, or file:///folder/a.nwb.zarr.")
