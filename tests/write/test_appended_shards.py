@@ -8,11 +8,11 @@ import pytest
 import zarr
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, verify
 from hdmf_zarr_backend.array import edits
 from hdmf_zarr_backend.store.base import JOURNAL
 from hdmf_zarr_backend.store.local import LocalStore
-from tests import samples
+from tests import samples, trees
 from tests.peers import Peer
 from tests.storekinds import StoreKind
 
@@ -117,3 +117,17 @@ def test_shards_that_do_not_change_are_left_alone(tmp_path: Path) -> None:
         io.read().acquisition["large"].data.append(MORE)
     changed = {file for file, time in there.items() if file.stat().st_mtime_ns != time}
     assert changed == {place / DATA / "zarr.json", place / DATA / "c/2/0"}
+
+
+@pytest.mark.parametrize("store", ["local", "memory-url"], indirect=True)
+def test_a_reader_finds_the_chunks_of_a_shard_that_became_shorter(store: StoreKind) -> None:
+    place, values = store.place("a.zarr"), np.random.default_rng(0).integers(-999, 999, (80, 200)).astype("<i2")
+    data = ZarrDataIO(values, chunks=(10, 200), shards=(80, 200))
+    trees.write_builder(place, trees.root(trees.dataset("data", data)), zarr_format=3)
+    for rows in (slice(75, 80), slice(20, 80)):
+        with ZarrIO(place, "r") as io:
+            lazy = io.read_builder()["data"].data
+            assert np.array_equal(lazy[:5], values[:5])  # its index is known from now on
+            with trees.edit_builder(place) as root:
+                root["data"].data[rows.start - 10 : rows.start] = values[rows.start - 10 : rows.start] = 0
+            assert np.array_equal(lazy[rows], values[rows])

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice, product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ from hdmf_zarr_backend.store.transaction import Change
 
 Index = tuple[int, ...]
 Offsets = npt.NDArray[np.uint64]
+A = TypeVar("A")
+B = TypeVar("B")
 
 _ABSENT = 2**64 - 1  # offset and length of an inner chunk that is not stored, by the specification
 ENTRY_BYTES = 16  # bytes of the entry of a chunk in the index of its shard
@@ -59,38 +61,50 @@ class ShardReader:
 
     def get(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
-        with at(self._store, self._path):
-            shard = shard_of(self._array, index)
-            length = self._beginnings([index]).get(shard, 0)
-            # not in the pool, since this may be called in one of its threads
-            beginning = in_thread(partial(self._first, (shard, length))) if length else None
-            extent = self._extent(index, self._offsets(shard))
-            begun: Any = b"" if beginning is None else beginning.result()
-            if extent is None or extent[1] <= len(begun):
-                return None if extent is None else begun[slice(*extent)]
-            return self._fetch((shard, extent, {index: extent}))[index]
+        return self._repeated(self._get, index)
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
         """Return the stored bytes of several chunks, with several requests at once; adjacent ones by one request."""
+        return self._repeated(self._get_many, indices)
+
+    def _repeated(self, read: Callable[[A], B], wanted: A) -> B:
         with at(self._store, self._path):
-            extents: dict[Index, dict[Index, Extent]] = {shard_of(self._array, index): {} for index in indices}
-            beginnings = self._beginnings(indices)
-            requests = [*dict.fromkeys(extents, 0).items(), *beginnings.items()]
-            answers: Any = list(at_once(self._first, requests))
-            offsets = dict(zip(extents, answers, strict=False))
-            begun = dict(zip(beginnings, answers[len(extents) :], strict=True))
-            chunks: dict[Index, bytes | None] = dict.fromkeys(indices)
-            for index in indices:
-                shard = shard_of(self._array, index)
-                if (extent := self._extent(index, offsets[shard])) is not None:
-                    beginning = begun.get(shard, b"")
-                    if extent[1] <= len(beginning):
-                        chunks[index] = beginning[slice(*extent)]
-                    else:
-                        extents[shard][index] = extent
-            runs = [(shard, *run) for shard, of_shard in extents.items() for run in coalesced(of_shard)]
-            for part in at_once(self._fetch, runs):
-                chunks.update(part)
+            try:
+                return read(wanted)
+            except ChunkError:
+                self.forget()  # an index may be that of a shard before it was replaced, which was longer
+                return read(wanted)
+
+    def _get(self, index: Index) -> bytes | None:
+        shard = shard_of(self._array, index)
+        length = self._beginnings([index]).get(shard, 0)
+        # not in the pool, since this may be called in one of its threads
+        beginning = in_thread(partial(self._first, (shard, length))) if length else None
+        extent = self._extent(index, self._offsets(shard))
+        begun: Any = b"" if beginning is None else beginning.result()
+        if extent is None or extent[1] <= len(begun):
+            return None if extent is None else begun[slice(*extent)]
+        return self._fetch((shard, extent, {index: extent}))[index]
+
+    def _get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
+        extents: dict[Index, dict[Index, Extent]] = {shard_of(self._array, index): {} for index in indices}
+        beginnings = self._beginnings(indices)
+        requests = [*dict.fromkeys(extents, 0).items(), *beginnings.items()]
+        answers: Any = list(at_once(self._first, requests))
+        offsets = dict(zip(extents, answers, strict=False))
+        begun = dict(zip(beginnings, answers[len(extents) :], strict=True))
+        chunks: dict[Index, bytes | None] = dict.fromkeys(indices)
+        for index in indices:
+            shard = shard_of(self._array, index)
+            if (extent := self._extent(index, offsets[shard])) is not None:
+                beginning = begun.get(shard, b"")
+                if extent[1] <= len(beginning):
+                    chunks[index] = beginning[slice(*extent)]
+                else:
+                    extents[shard][index] = extent
+        runs = [(shard, *run) for shard, of_shard in extents.items() for run in coalesced(of_shard)]
+        for part in at_once(self._fetch, runs):
+            chunks.update(part)
         return chunks
 
     def _beginnings(self, indices: Sequence[Index]) -> dict[Index, int]:
