@@ -329,6 +329,12 @@ def test_nodes_that_only_one_of_them_has(store):
     assert {kind for path, kind in kinds if path == "/texts"} == {"document-missing", "chunk-missing"}
 
 
+def test_a_single_array_is_no_file(store, tmp_path):
+    shutil.copytree(store / "numbers", tmp_path / "alone.zarr")
+    with pytest.raises(NotZarrError, match=r"alone\.zarr: this is a single Zarr array"):
+        verify(tmp_path / "alone.zarr")
+
+
 def test_without_a_consolidated_document(tmp_path):
     path = trees.write_builder(tmp_path / "a.zarr", tree(), write_options=WriteOptions(consolidate_metadata=False))
     report = verify(path)

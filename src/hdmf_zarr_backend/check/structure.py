@@ -234,6 +234,7 @@ class _Check:
                 self._report.add(split(key)[0], "document-damaged", error.problem)
                 del good[key]
         hierarchy = registry.parse_documents(good)
+        parser.check_root(self._store, hierarchy)
         self._compare_inlined(registry.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
         return hierarchy
 

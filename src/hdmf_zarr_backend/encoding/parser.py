@@ -403,11 +403,16 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
     documents = read_documents(store, zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT})
     _check_finished(documents, document)
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
-    if not isinstance(hierarchy.root, Group):
-        raise errors.NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
+    check_root(store, hierarchy)
     if store.read_rules.is_copied:
         check_described(store, hierarchy, documents)
     return hierarchy
+
+
+def check_root(store: Store, hierarchy: Hierarchy) -> None:
+    """Refuse a single array of format 3."""
+    if not isinstance(hierarchy.root, Group):
+        raise errors.NotZarrError("this is a single Zarr array", store=store.location, remedy=PATH_OF_FILE)
 
 
 # ---- nodes without a document ---------------------------------------------------------------------------------------
