@@ -28,10 +28,12 @@ from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
 from hdmf_zarr_backend.errors import (
     ChunkError,
     IncompleteStoreError,
+    ReadOnlyStoreError,
     StoreError,
     StoreRefusedError,
     StoreUnreachableError,
 )
+from hdmf_zarr_backend.model.links import CACHES
 from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.opening import open_store
@@ -521,6 +523,13 @@ def test_threads_read_shards_through_a_cache(tmp_path, monkeypatch, kind):
         parts = list(threads.map(lambda start: data[start : start + 90], range(0, 400, 100)))
         np.testing.assert_array_equal(parts, [CHUNKED[start : start + 90] for start in range(0, 400, 100)])
         np.testing.assert_array_equal(data[50:1750], CHUNKED[50:1750])
+
+
+@pytest.mark.parametrize("kind", sorted(CACHES))
+def test_a_file_is_not_changed_through_a_cache(tmp_path, kind):
+    write_chunked(tmp_path / "a.zarr")
+    with pytest.raises(ReadOnlyStoreError, match="what is read through a cache is read only"):
+        ZarrIO(f"{kind}::file://{tmp_path}/a.zarr", "r+")
 
 
 def test_options_of_a_chain_are_those_of_the_server(s3, tmp_path):

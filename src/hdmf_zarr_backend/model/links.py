@@ -47,7 +47,7 @@ _WITHIN = {
     "remedy_cli": "Use --external-links within, or follow, if you trust the file.",
 }
 # protocols of fsspec that keep a copy of what another one reads
-_CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
+CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
 
 
 def is_url(location: str) -> bool:
@@ -233,7 +233,7 @@ def why_not(
     if is_remote and "file" in chain:
         return "a file on a server does not lead to files of this machine", {}
     is_path = not is_url(target) and "::" not in target
-    is_of_server = chain[-1] in SERVER_SCHEMES and set(chain[:-1]) <= _CACHES
+    is_of_server = chain[-1] in SERVER_SCHEMES and set(chain[:-1]) <= CACHES
     is_as_origin = chain == _protocols(origin) if is_remote else policy == "follow"
     if not (is_path or is_of_server or is_as_origin):
         return f"the protocols {', '.join(chain)} are not followed", {} if is_remote else _FOLLOW

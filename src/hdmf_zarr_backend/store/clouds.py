@@ -23,7 +23,7 @@ from urllib.parse import quote, urljoin
 
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.extras import install_command
-from hdmf_zarr_backend.model.links import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES, is_url
+from hdmf_zarr_backend.model.links import AZURE_SCHEMES, CACHES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES, is_url
 from hdmf_zarr_backend.store import base
 from hdmf_zarr_backend.store.local import LocalStore, read_part
 from hdmf_zarr_backend.store.memory import not_shared
@@ -168,7 +168,7 @@ _READ_ONLY = {  # by the protocol that a chain begins with
     "dandi": replace(_OF_OTHERS, why="the DANDI archive is read only by its URLs"),
 }
 _GROUPS = {"https": "http", **dict.fromkeys(("tar", "libarchive"), "zip")}
-_GROUPS |= dict.fromkeys(("filecache", "blockcache", "simplecache"), "cache")
+_GROUPS |= dict.fromkeys(CACHES, "cache")
 
 
 class FsspecStore(RemoteStore):
