@@ -210,6 +210,7 @@ def test_what_is_put_into_a_dataset_is_kept_or_refused(tmp_path, name, way, zarr
             table["c"].data[0:length] = mix.values
         elif way == "append":
             table["c"].data.append(mix.values)
+            table.id.data.append(range(length, 2 * length))
         else:
             for value in mix.values:
                 table.add_row(c=value)
