@@ -149,7 +149,8 @@ def test_a_change_keeps_the_document_or_is_refused(tmp_path, zarr_format, damage
 @damages
 def test_it_is_reported(tmp_path, zarr_format, damage, capsys):
     path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=False)
-    assert ("document-damaged", BAD) in {(problem.kind, problem.path) for problem in verify(path).problems}
+    kind = "library-missing" if zarr_format == 2 and damage is unknown_codec else "document-damaged"
+    assert [problem.kind for problem in verify(path).problems if problem.path == BAD] == [kind]
     with warnings.catch_warnings(record=True, action="always") as caught:
         assert main(["inspect", str(path)]) == 0
     out, err = capsys.readouterr()
