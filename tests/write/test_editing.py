@@ -909,7 +909,7 @@ def raw(file: Any) -> Any:
         (lambda file: TimeSeries(name="new", data=[1], unit="V", rate=1.0), {}, UsageError, "io.write for a new one"),
         (lambda file: file.acquisition["copy"], {}, errors.MissingTargetError, "'timestamps' of the TimeSeries 'raw'"),
         (raw, {"into": "/general/devices"}, ConflictError, "no place for a Time"),
-        (raw, {"into": "/none"}, errors.ReferenceTargetError, "no such group"),
+        (raw, {"into": "/none"}, errors.ReferenceTargetError, r"group to copy into does not exist \(/none\)"),
         (raw, {"into": "/processing/new"}, errors.ReferenceTargetError, r"create_processing_module\('new', \.\.\.\)"),
         (raw, {"name": "a/b"}, NameRefusedError, "a/b"),
         (raw, {"name": "taken"}, ConflictError, "has a member 'taken' already"),
