@@ -1027,7 +1027,10 @@ def test_what_was_added_in_this_session_does_not_grow_in_memory_only(tmp_path, w
     for start in (0.0, 2.0):
         nwbfile.add_trial(start_time=start, stop_time=start + 1)
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
-    with pytest.raises(ConflictError, match="close the file and open it again"), NWBZarrIO(path, "r+") as io:
+    warned: Any = nullcontext()
+    if what == "column" and is_written:  # the other columns have the row, and wait for a write
+        warned = pytest.warns(errors.DroppedChangesWarning, match=r"/trials/id, .*/stop_time were .* ConflictError")
+    with warned, pytest.raises(ConflictError, match="close the file and open it again"), NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         nwbfile.add_trial_column("rt", "reaction time", data=[0.1, 0.2])
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="V", rate=1.0))
