@@ -321,3 +321,13 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
             assert io.read_builder().get(location.strip("/")).data == ""
     assert touched() == []
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.zarr", "outside"]
+
+
+def test_a_leading_slash_of_a_listed_name_has_no_meaning_in_format_3_either(tmp_path):
+    path = write_builder(tmp_path / "a.zarr", root(dataset("a", "text")), zarr_format=3)
+    document = json.loads((path / "zarr.json").read_text())
+    nodes = document["consolidated_metadata"]["metadata"]
+    nodes["/b"] = nodes["a"]
+    (path / "zarr.json").write_text(json.dumps(document))
+    with ZarrIO(path) as io:
+        assert io.read_builder()["b"].data == ""

@@ -37,7 +37,7 @@ from hdmf_zarr_backend.encoding.references import CELLS
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.errors import RESTORE_CHUNK, ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.model.json_text import load
-from hdmf_zarr_backend.model.nodes import StoredArray, join
+from hdmf_zarr_backend.model.nodes import StoredArray, join, relative
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.remote import cpus, in_threads
 
@@ -762,7 +762,8 @@ def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[I
             if document is not None and key != own:
                 is_v2 = name == zarr2.ARRAY
                 block = as_dict(as_dict(document).get(zarr3.CONSOLIDATED)).get("metadata")
-                document = zarr2.unwrap(document).get(own) if is_v2 else as_dict(block).get(path)
+                listed = zarr2.unwrap(document) if is_v2 else as_dict(block)
+                document = {relative(each): listed[each] for each in listed}.get(own if is_v2 else path)
             if document is None:
                 yield None
             elif name == zarr2.ARRAY:
