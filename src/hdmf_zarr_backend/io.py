@@ -731,6 +731,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         check_origin(container, self.manager, self.path)
         # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
+        self._source_manager = None  # of an export before
         self._fields.check()
         options = {"link_data": link_data, "exhaust_dci": exhaust_dci, "expandable": expandable}
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
@@ -784,7 +785,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         check_nczarr(self._number, self.source, nczarr=self._options.nczarr)
         unchecked, self._unchecked = self._unchecked, None  # not for builders that the user passes
         if unchecked is not None:
-            schema.check_conversions(unchecked[0], self.manager, self.path, is_stored=unchecked[1])
+            manager = self._source_manager or self.manager  # that of an export knows the builders
+            schema.check_conversions(unchecked[0], manager, self.path, is_stored=unchecked[1])
         # names of objects that references and links of the new file may point to, on disk or about to be written
         targets = replace(self._targets(), root_id=object_id(builder), root=builder)
         targets.export_location, targets.source_manager = export_source, self._source_manager

@@ -21,7 +21,7 @@ from pynwb.testing.mock.ecephys import mock_ElectricalSeries
 from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, compare, convert
-from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
+from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError, ValueRefusedError
 from tests import samples
 from tests.contract import production
 from tests.peers import Peer
@@ -163,6 +163,18 @@ def test_an_export_has_the_settings_that_were_chosen(tmp_path: Path, kind: str, 
         assert _first(nwbfile).data[:].tolist() == list(range(1000))
         stored = json.loads((tmp_path / "target.nwb.zarr/intervals/trials/timeseries/.zarray").read_text())
         assert (stored["chunks"][0], stored["compressor"]["id"]) == (3, "gzip")
+
+
+@pytest.mark.parametrize("options", [{}, {"clear_cache": True}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_refuses_new_values_that_hdmf_would_change(tmp_path, kind, options):
+    def change(nwbfile):
+        times = np.array([2**53 + 1])  # the schema wants float64, which does not hold it
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], timestamps=times, unit="V"))
+
+    with pytest.raises(ValueRefusedError, match=rf"{2**53 + 1} .*hdmf would change the value .*/acquisition/new/times"):
+        exported(tmp_path, kind, change, **options)
+    assert not (tmp_path / "target.nwb.zarr").exists()
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -354,15 +354,18 @@ _NUMBERS = (bool, int, float, complex, np.bool_, np.number)
 
 
 def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Callable[[Any, Any], bool]) -> None:
-    """Check the values of the containers below ``root``, and put the fields of rows in the order of the schema."""
+    """Keep settings of the containers below ``root``, check their values, and order fields of rows by the schema."""
     # what is stored already has other values than its builder if it was changed, and is not written
     for container in containers_below(root):
         builder = manager.get_builder(container)
-        if builder is None or is_stored(container, builder):
+        if builder is None:
+            continue
+        if hasattr(builder, "data"):  # an export builds again what is stored
+            keep_settings(container.data, builder)
+        if is_stored(container, builder):
             continue
         mapper = manager.type_map.get_map(container)
         if hasattr(builder, "data"):
-            keep_settings(container.data, builder)
             if isinstance(builder.dtype, list):
                 _order_fields(container.data, builder)
             else:
