@@ -731,7 +731,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         check_origin(container, self.manager, self.path)
         # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
-        self._source_manager = None  # of an export before
         self._fields.check()
         options = {"link_data": link_data, "exhaust_dci": exhaust_dci, "expandable": expandable}
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
@@ -1134,15 +1133,18 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             arguments["spec_catalogs"] = [src_io.manager.namespace_catalog, self.manager.namespace_catalog]
         if container is not None:
             self._unchecked = (container, lambda container, builder: container.container_source is not None)
-        with copied:
-            known = None if container is None or src_io.manager is None else src_io.manager.get_builder(container)
-            if clear_cache or known is None or known.parent is not None:  # hdmf refuses what was not read as a root
-                super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
-            else:
-                # hdmf builds only what `set_modified` marks, which a changed field or `set_data_io` does not do
-                lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
-                builder, self._source_manager, self._replaced = build_again(container, src_io, self.source, lazy)
-                self.write_builder(builder=builder, **arguments)
+        try:
+            with copied:
+                known = None if container is None or src_io.manager is None else src_io.manager.get_builder(container)
+                if clear_cache or known is None or known.parent is not None:  # hdmf refuses what was not read as a root
+                    super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
+                else:
+                    # hdmf builds only what `set_modified` marks, which a changed field or `set_data_io` does not do
+                    lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
+                    builder, self._source_manager, self._replaced = build_again(container, src_io, self.source, lazy)
+                    self.write_builder(builder=builder, **arguments)
+        finally:
+            self._source_manager, self._replaced, self._unchecked = None, [], None
 
     @classmethod
     def export_io(

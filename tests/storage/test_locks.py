@@ -259,7 +259,10 @@ def test_without_locks_of_the_system_the_note_decides(tmp_path: Path) -> None:
     with ZarrIO(target, "r+"), pytest.raises(StoreLockedError, match="That is this process"):
         ZarrIO(target, "r+")
     leave_note(target, Holder(socket.gethostname(), dead_process(), "2026-01-01T00:00:00+00:00"))
-    ZarrIO(target, "r+").close()
+    (tmp_path / "of the dead").hardlink_to(lock_path(str(target)))
+    with ZarrIO(target, "r+"):  # of two that take it over, one has created the file
+        assert not (tmp_path / "of the dead").samefile(lock_path(str(target)))
+    (tmp_path / "of the dead").unlink()
     leave_note(target, ELSEWHERE)
     with pytest.raises(StoreLockedError, match=r"process 1 on another-machine since 2026-01-01.*break_lock=True"):
         ZarrIO(target, "r+")

@@ -12,7 +12,7 @@ import zarr
 from hdmf.backends.hdf5 import H5DataIO
 from hdmf.data_utils import DataChunkIterator
 
-from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import ValueRefusedError
 from tests.documents import document, forget_consolidated
 from tests.trees import dataset, edit_builder, read_builder, root, write_builder
@@ -213,6 +213,20 @@ def test_tokens_that_are_not_json_do_not_get_into_other_documents(tmp_path, kind
         builder = io.read_builder()
         builder.attributes["new"] = 1
         io.write_builder(builder)
+    assert verify(path).is_sound
+
+
+def test_tokens_in_the_fill_value_of_rows_do_not_stay(tmp_path):
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", np.array([(1, 2.0)], [("n", "<i4"), ("x", "<f8")]))),
+                         zarr_format=3)  # fmt: skip
+    array = json.loads((path / "d/zarr.json").read_bytes()) | {"fill_value": {"n": 0, "x": np.nan}}
+    (path / "d/zarr.json").write_text(json.dumps(array))
+    forget_consolidated(path)
+    with ZarrIO(path, "r+", write_options=WriteOptions(strict_json=True)) as io:
+        builder = io.read_builder()
+        builder.attributes["new"] = 1
+        io.write_builder(builder)
+    assert read_builder(path).attributes["new"] == 1
 
 
 def test_a_nan_with_a_payload_is_a_nan_in_format_2(tmp_path):

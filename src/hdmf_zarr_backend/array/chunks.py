@@ -763,7 +763,10 @@ def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[I
                 is_v2 = name == zarr2.ARRAY
                 block = as_dict(as_dict(document).get(zarr3.CONSOLIDATED)).get("metadata")
                 listed = zarr2.unwrap(document) if is_v2 else as_dict(block)
-                document = {relative(each): listed[each] for each in listed}.get(own if is_v2 else path)
+                wanted = own if is_v2 else path
+                document = listed.get(wanted)
+                if document is None:
+                    document = next((listed[each] for each in listed if relative(each) == wanted), None)
             if document is None:
                 yield None
             elif name == zarr2.ARRAY:

@@ -44,6 +44,7 @@ _RUNS_AT_ONCE = 8
 # Of the beginning of a remote shard, read without knowing how long its chunks are: what is read in vain takes less time
 # than a round of requests.
 _BEGINNING_BYTES = 2**20
+_OVERHEAD_BYTES = 64  # that a codec may add to a chunk
 SPOOLED_BYTES = 16 * 2**20  # of encoded chunks that are kept in memory; more are kept in an anonymous temporary file
 
 
@@ -109,16 +110,19 @@ class ShardReader:
 
     def _beginnings(self, indices: Sequence[Index]) -> dict[Index, int]:
         """Return how many bytes of remote shards to read for chunks at the beginning, if no other ones are read."""
-        size = math.prod(self._array.chunks) * (itemsize(self._array.data_type) or 8)
+        if not self._store.abilities.is_remote:
+            return {}
+        # random values are a few bytes longer when they are compressed; others are often half as long
+        size = math.prod(self._array.chunks) * (itemsize(self._array.data_type) or 8) + _OVERHEAD_BYTES
+        start = 0 if self._shards.index_at_end else index_bytes(self._grid, self._shards)
         wanted: dict[Index, set[Index]] = defaultdict(set)
-        for index in indices if self._store.abilities.is_remote else ():
+        for index in indices:
             wanted[shard_of(self._array, index)].add(index)
         lengths = {}
         for shard, chunks in wanted.items():
-            # compressed chunks are often half as long
             is_short = shard not in self._indices and len(chunks) * size <= 2 * _BEGINNING_BYTES
             if is_short and chunks == set(islice(chunks_in_shard(self._array, shard), len(chunks))):
-                lengths[shard] = min(len(chunks) * size, _BEGINNING_BYTES)
+                lengths[shard] = min(start + len(chunks) * size, _BEGINNING_BYTES)
         return lengths
 
     def _first(self, request: tuple[Index, int]) -> Offsets | bytes | None:

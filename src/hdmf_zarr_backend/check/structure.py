@@ -20,6 +20,7 @@ from hdmf_zarr_backend.encoding import parser, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import row_counts, shown_counts
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
+from hdmf_zarr_backend.encoding.fills import named
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
@@ -377,6 +378,8 @@ def _comparable(document: dict[str, Any]) -> dict[str, Any]:
     """Return a document without the keys that zarr-python adds when it consolidates, and the names that it changes."""
     is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
     plain: dict[str, Any] = _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
+    if "fill_value" in plain:
+        plain["fill_value"] = named(plain["fill_value"])
     if plain.get("zarr_format") == 3 and isinstance(plain.get("data_type"), dict):  # such as `structured` and `struct`
         with suppress(ZarrBackendError):  # the document is damaged
             node = zarr3.parse_node(plain, "")

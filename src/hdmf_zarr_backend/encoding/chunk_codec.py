@@ -94,7 +94,7 @@ def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] 
             raise ValueError(f"it states {length:,} decoded bytes, more than {len(raw):,} bytes can hold")
         # a frame of Zstandard need not state its length; then it is bounded by its blocks
         is_frame = int.from_bytes(raw[:4], "little") == _ZSTD_MAGIC and len(raw) > 4
-        is_exact = kind != "zstd" or (is_frame and _zstd_header(raw, 4)[0] is not None)
+        is_exact = kind != "zstd" or (is_frame and _zstd_header(raw, 4)[0] == length)
         if length > most + (0 if is_exact else _ZSTD_BLOCK):
             raise TooLargeError(most)
         # given more memory than the header states, codecs of numcodecs leave the rest of it as it was, silently

@@ -65,12 +65,15 @@ def fill_in_format_3(value: Any, data_type: Any, stored: Any) -> Any:
 
 def fill_in_format_2(value: Any, data_type: Any) -> Any:
     """Return the fill value in format 2, which has one NaN only."""
-    is_nan = isinstance(value, str) and isinstance(data_type, str) and data_type[1:2] == "f" and _HEX.fullmatch(value)
-    return "NaN" if is_nan else value
+    if not isinstance(data_type, str) or data_type[1:2] not in ("f", "c"):
+        return value
+    return each(value, lambda item: "NaN" if isinstance(item, str) and _HEX.fullmatch(item) else item)
 
 
 def named(value: Any) -> Any:
     """Return the fill value in a document with NaN and infinities by name: their tokens are not JSON."""
+    if isinstance(value, dict):  # of rows
+        return {name: named(item) for name, item in value.items()}
     return each(value, lambda item: json_float(item) if isinstance(item, float) else item)
 
 

@@ -42,7 +42,7 @@ from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.files import conversions, moved_aside, unfinished
 from hdmf_zarr_backend.store.journal import Root
 from hdmf_zarr_backend.store.local import LocalStore
-from hdmf_zarr_backend.store.lock import Holder, writer_in
+from hdmf_zarr_backend.store.lock import Holder, lock_path, writer_in
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.store.opening import NOWHERE, is_of_hdf5, may_exist, open_neighbour, open_store
 
@@ -671,9 +671,11 @@ def not_found(target: str, location: str) -> errors.StoreNotFoundError:
     with suppress(OSError):  # the folder cannot be listed
         if any(map(os.path.isdir, conversions(target))):
             remedy = f"A conversion to it was interrupted: {resume}"
-        if moved_aside(target):
+        if (aside := moved_aside(target)) and os.path.lexists(lock_path(os.path.realpath(target))):
             problem = "a writer died while it replaced this file, and the old file has another name"
             remedy = "Run `zarrio repair`, which gives it its name back."
+        elif aside:
+            remedy = f"An old file of that name is at {aside[0]!r}: rename it if you want it back."
     return errors.StoreNotFoundError(problem, store=location, remedy=remedy)
 
 

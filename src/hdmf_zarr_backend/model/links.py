@@ -34,6 +34,7 @@ GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
 WEB_SCHEMES = frozenset({"http", "https"})
 SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES  # they never read files of this machine
+_OF_URLS = SERVER_SCHEMES | {"dandi", "file", "local", "memory"}
 # Protocols of fsspec for a path in an archive, whose address follows: ``zip://folder/a.nwb.zarr::s3://b/c.zip``.
 ARCHIVES = frozenset({"zip", "tar", "libarchive"})
 _WRAPPER = re.compile("[a-z]+")
@@ -174,7 +175,8 @@ def location_of(path: str | os.PathLike[str]) -> str:
     if not text:
         problem = f"{given!r} does not name a file of this machine"
         raise UsageError(problem, remedy="Name the file: a path, or file:///folder/a.nwb.zarr.")
-    if text.partition(":/")[0] in SERVER_SCHEMES:  # pathlib has made one slash of two
+    if not isinstance(path, str) and text.partition(":/")[0].rpartition("::")[2] in _OF_URLS:
+        # pathlib has made one slash of two
         raise UsageError(f"{text!r} was a URL before it became a Path", remedy="Give the URL as a str, or a UPath.")
     if is_url(text):
         raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")

@@ -155,7 +155,17 @@ _NO_SUCH_RANGE = 416
 # how servers report, through libraries without an error for it, that a key to be created exists
 _EXISTS = ("PreconditionFailed", "pre-conditions")
 _PRECONDITION_FAILED = 412
-_FETCHING = tuple(threading.RLock() for _ in range(64))  # one is held while a cache fetches a value
+_FETCHING: list[Any] = []  # locks, one of which is held while a cache fetches a value
+
+
+def _new_locks() -> None:
+    """Set the locks, also in a fork, whose parent may have held some in threads that do not exist there."""
+    _FETCHING[:] = [threading.RLock() for _ in range(64)]
+
+
+_new_locks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_locks)
 
 B = TypeVar("B")
 

@@ -182,8 +182,11 @@ class LocalStore(base.Store):
                 folder = f"{folder}/{name}"
                 if folder not in self._folders:
                     # where a file has the name of the folder, creating the value below it raises the better error
-                    with suppress(FileExistsError):
+                    try:
                         os.mkdir(folder)
+                    except OSError:  # network file systems have other errors too for a folder that exists
+                        if not os.path.lexists(folder):
+                            raise
                     self._folders.add(folder)
             self._folders.add(parent)
 
@@ -354,7 +357,7 @@ class LocalStore(base.Store):
             except UnicodeEncodeError as error:  # no file system has such a name
                 raise base.outside_error(folder, self.location) from error
             if not f"{real}/".startswith(f"{root}/") or (folder in paths and real == root):
-                problem = f"a symbolic link on the way to {folder!r} leads out of the store"
+                problem = f"a symbolic link on the way to {folder!r} leads out of the store, or to its root"
                 remedy = "If you made the link, put what it leads to in its place. Otherwise do not trust this file."
                 raise StoreError(problem, store=self.location, remedy=remedy)
 

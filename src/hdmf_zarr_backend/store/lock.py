@@ -258,6 +258,7 @@ class FileLock(WriterLock):
         self._descriptor = -1
         self._is_file = False
         self._is_kept = False
+        self._has_locks = True
         try:
             with os_errors(target, "locked"):
                 if self._new_folders:
@@ -271,7 +272,7 @@ class FileLock(WriterLock):
                     restore_old(target)
                     if replaces:
                         sweep(target)
-                self._is_kept = bool(unfinished(target))
+                self._is_kept = self._has_locks and bool(unfinished(target))
         except BaseException:
             self.release()
             self._remove_folders()
@@ -311,8 +312,13 @@ class FileLock(WriterLock):
             if error.errno not in _NO_LOCKS:
                 raise
         holder = self._holder(descriptor, is_locked=is_mine is False)
+        self._has_locks = is_mine is not None
         if is_mine is None:
-            is_mine = not (existed and self._is_file) or (holder is not None and holder.is_gone())
+            if existed and self._is_file and holder is not None and holder.is_gone():
+                os.unlink(self._path)  # the next attempt creates it, and no other writer can at the same time
+                self.follows = True
+                return False
+            is_mine = not (existed and self._is_file)
         if not is_mine:
             # a process that runs on this machine is certainly alive, and its lock cannot be broken
             may_break = holder is None or holder.is_gone() or not holder.is_here()
@@ -347,11 +353,14 @@ class FileLock(WriterLock):
 
     def _open(self) -> tuple[int, bool]:
         """Open the file that is locked; return its descriptor, and whether it existed before."""
-        self._is_file, flags = True, os.O_RDWR | os.O_CREAT | NO_LINKS
+        self._is_file, flags = True, os.O_RDWR | NO_LINKS
         try:
-            with suppress(FileExistsError):
-                return os.open(self._path, flags | os.O_EXCL, 0o666), False
-            return os.open(self._path, flags, 0o666), True
+            for _ in range(_TRIES):
+                with suppress(FileExistsError):
+                    return os.open(self._path, flags | os.O_CREAT | os.O_EXCL, 0o666), False
+                with suppress(FileNotFoundError):  # its holder deletes it at this moment
+                    return os.open(self._path, flags), True
+            raise locked_error(None, self.location)
         except OSError as error:
             # a user who may write to the file, but not beside it, locks the file itself; Windows opens no folders
             if error.errno not in _NOT_WRITABLE or not os.path.lexists(self.location) or sys.platform == "win32":
