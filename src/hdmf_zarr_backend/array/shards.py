@@ -110,7 +110,7 @@ class ShardReader:
 
     def _beginnings(self, indices: Sequence[Index]) -> dict[Index, int]:
         """Return how many bytes of remote shards to read for chunks at the beginning, if no other ones are read."""
-        if not self._store.abilities.is_remote:
+        if not self._store.abilities.is_remote or not self._store.abilities.open_ranges:
             return {}
         # random values are a few bytes longer when they are compressed; others are often half as long
         size = math.prod(self._array.chunks) * (itemsize(self._array.data_type) or 8) + _OVERHEAD_BYTES

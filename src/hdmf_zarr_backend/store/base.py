@@ -110,6 +110,7 @@ class Abilities:
     control_characters: bool = True  # keys may contain them; paths of obstore may not
     strict_json: bool = False  # of documents: Icechunk refuses the tokens NaN and Infinity
     commits: bool = False  # changes are visible after a commit, which has a message
+    open_ranges: bool = True  # a range of bytes may end beyond the value, which Icechunk refuses
     why: str = ""  # why an operation is not possible, for messages: "a zip file cannot be changed"
 
 

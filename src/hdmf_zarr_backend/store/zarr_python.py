@@ -69,7 +69,7 @@ class ZarrPythonStore(RemoteStore):
             is_open = not store.read_only
             self.abilities = Abilities(
                 write=is_open, change=is_open, is_remote=True, consolidates=False, formats=(3,), why=why,
-                strict_json=is_open, commits=is_open,
+                strict_json=is_open, commits=is_open, open_ranges=False,
             )  # fmt: skip
         elif isinstance(store, zarr.storage.ZipStore):
             self.abilities = _ZIP_IS_OPEN
