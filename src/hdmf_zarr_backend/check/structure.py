@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import kind_of, problem_of
@@ -22,14 +23,7 @@ from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.fills import named
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
-from hdmf_zarr_backend.errors import (
-    IncompleteStoreError,
-    LimitError,
-    MetadataError,
-    StoreRefusedError,
-    StoreUnreachableError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, ancestors, join, relative, split
 from hdmf_zarr_backend.model.render import few
@@ -68,9 +62,9 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
     # errors about the store itself, such as a refused permission, are raised: nothing is known about the file then
     try:
         structure = _Check(store, report, is_own_change=is_own_change).run()
-    except (LimitError, MetadataError, IncompleteStoreError) as error:
-        kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
-        report.add(error.path or "/", kinds[type(error)], error.problem)
+    except (errors.LimitError, MetadataError, errors.IncompleteStoreError) as error:
+        kind = "incomplete" if isinstance(error, errors.IncompleteStoreError) else kind_of(error)
+        report.add(error.path or "/", kind, error.problem)
         return None
     if "document-damaged" in report.counts and structure.is_consolidated:
         # of some damaged documents readers use a copy in the consolidated one, unless that is damaged too
@@ -405,9 +399,7 @@ def _problem(key: str, path: str, kind: str, message: str, *, is_good: bool = Fa
     return Problem(absolute(path), kind, message, is_good, advice=_UNTRUSTED if is_outside(key) else "")
 
 
-def _differences(
-    consolidated: Documents, documents: Documents, damaged: Collection[str]
-) -> Iterator[tuple[str, Problem]]:
+def _differences(consolidated: Documents, documents: Documents, damaged: set[str]) -> Iterator[tuple[str, Problem]]:
     """Yield the differences of the consolidated documents from those of the nodes by key, but for ``damaged`` ones."""
     # With these documents of the root a new file begins in the place of an old one, in a store without a rename: the
     # consolidated document of the old file is whole until it is deleted.
@@ -453,7 +445,7 @@ def _unusable(document: Any, key: str) -> ZarrBackendError | None:
     return None
 
 
-def _why_not_of_this_file(key: str, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> str:
+def _why_not_of_this_file(key: str, consolidated: Documents, documents: Documents, damaged: set[str]) -> str:
     """Return why a document that only the consolidated one has cannot have been part of this file; ``""`` if it can."""
     path, name = split(key)
     if is_outside(key):
@@ -477,21 +469,20 @@ def _why_not_of_this_file(key: str, consolidated: Documents, documents: Document
 
 
 def _why_not_restored(
-    key: str, consolidated: Documents, documents: Documents, damaged: Collection[str], parents: set[str]
+    key: str, consolidated: Documents, documents: Documents, damaged: set[str], parents: set[str]
 ) -> str:
     """Return why the file has changed too much to restore a document of it; ``""`` if it can be restored."""
     path, name = split(key)
+    mains = [join(path, main) for main in _MAIN]
     if _array_above(documents, path) is not None:
         return "an array is now above it"
-    other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
-    if other is not None and ((other_key := join(path, other)) in documents or other_key in damaged):
+    if name in _MAIN and any(main in documents or main in damaged for main in mains):  # ``key`` is in neither
         return "the node has another kind now"
     if _is_array_at({key: consolidated[key]}, path) and path in parents:
         return "it now has nodes below it"
-    for main in (join(path, name) for name in _MAIN):
-        is_same = main not in documents or _is_same(documents[main], consolidated.get(main))
-        if name == zarr2.ATTRIBUTES and (main in damaged or not is_same):
-            return "the node has changed"
+    is_same = all(_is_same(documents[main], consolidated.get(main)) for main in mains if main in documents)
+    if name == zarr2.ATTRIBUTES and not (is_same and damaged.isdisjoint(mains)):
+        return "the node has changed"
     return ""
 
 
@@ -500,7 +491,7 @@ def _stored(store: Store, keys: list[str]) -> dict[str, bytes | ZarrBackendError
     values: dict[str, bytes | ZarrBackendError] = {}
     try:
         return {**store.get_many(keys)}
-    except (StoreRefusedError, StoreUnreachableError):
+    except (errors.StoreRefusedError, errors.StoreUnreachableError):
         raise  # none of them can be checked
     except ZarrBackendError:
         for key in keys:

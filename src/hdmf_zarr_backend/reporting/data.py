@@ -33,9 +33,9 @@ from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, StoredArray, absolute, join, split
-from hdmf_zarr_backend.model.render import UNICODE, Item, counted, escape, natural, pattern, readable, size_text, sum_of
+from hdmf_zarr_backend.model.render import Item, counted, escape, natural, pattern, readable, size_text, sum_of
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.outline import Outline, outline_of
+from hdmf_zarr_backend.outline import Outline, lengths_text, outline_of
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.store.opening import FileSource, open_store
@@ -766,11 +766,6 @@ def _unit(node: Dataset) -> str:
     unit = shown_attributes(node.attributes).get("unit")
     unit = unit[0] if isinstance(unit, list) and len(unit) == 1 else unit  # as in files of early releases of MatNWB
     return unit if isinstance(unit, str) and re.sub(r"[\s./-]", "", unit).lower() not in _NO_UNIT else ""
-
-
-def lengths_text(lengths: Iterable[int]) -> str:
-    """Return the lengths of axes as text."""
-    return f" {UNICODE.times} ".join(f"{n:,}" for n in lengths)
 
 
 def _form(node: Dataset) -> str:
