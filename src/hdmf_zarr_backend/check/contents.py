@@ -330,7 +330,7 @@ def lost_chunks(
 
 _CACHE_BYTES = 2**24
 _TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
-_Problem = tuple[str, str]  # message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``
+_Problem = tuple[str, str]  # kind and message of a finding, the kind without the prefix ``link-`` or ``reference-``
 
 
 def check_targets(resolver: Resolver, report: Report, cache: ChunkCache | None = None) -> None:
@@ -402,7 +402,6 @@ class _Checker:
             self._report.problems.append(problem_of(error, path))
             return
         for value in values:
-            self._report.references += 1
             self._add_reference(path, self._problem_of_value(value, references.decode_attribute_reference))
 
     def check_array(self, path: str, node: Dataset) -> None:
@@ -417,9 +416,7 @@ class _Checker:
         store, outside, has_ranges = self._resolver.main.store, Counter[str](), "timeseries" in fields and means.axes
 
         def check(value: Any) -> Target:
-            self._report.references += 1
-            problem = None if value is None else self._problem_of_value(value, references.decode_reference)
-            if problem is not None:
+            if (problem := self._problem_of_value(value, references.decode_reference)) is not None:
                 counts[problem] += 1
             return stated_target(value) if has_ranges else Target(None)
 
@@ -448,8 +445,9 @@ class _Checker:
             self._report.add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
 
     def _problem_of_value(self, value: Any, decode: Callable[[Any], references.ZarrReference]) -> _Problem | None:
+        self._report.references += 1
         try:
-            return self._problem(decode(value))
+            return None if value is None else self._problem(decode(value))
         except MetadataError as error:
             return "damaged", error.problem
 

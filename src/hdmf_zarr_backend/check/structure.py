@@ -100,13 +100,14 @@ class _Check:
         self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
+        is_consolidated = consolidated is not None or zarr2.CONSOLIDATED in texts
         if not self._store.abilities.listing:
             # a web server gives what is asked for by name: a document that is missing there would not be noticed
             parsed = parser.parse(self._store)  # raises an error if there is nothing to read
             self._report.add("", "not-listed", "this server cannot list its keys, so the documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
-        if consolidated is None and zarr2.CONSOLIDATED not in texts:  # nothing else says what there was
+        if not is_consolidated:  # nothing else says what there was
             self._advice = f"The copy is likely incomplete. {parser.COPY_AGAIN}"
         documents, problems = self._loaded({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
         self._damaged = set(problems)
@@ -123,11 +124,11 @@ class _Check:
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
             self._report.add("", "incomplete", f"the file is being written, or its writer died: {writer_in(writing)}")
-        elif consolidated is None and zarr2.CONSOLIDATED not in texts:
+        elif not is_consolidated:
             self._report.add("", "not-consolidated", "there is no consolidated document")
         if writing is None and not self._is_changing:
             self._check_unseen(documents, hierarchy, texts)
-        return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
+        return self._structure(hierarchy, is_consolidated=is_consolidated)
 
     def _check_unfinished(self) -> None:
         """Report a change of the file, or a new file beside it, that is in progress or was interrupted."""
