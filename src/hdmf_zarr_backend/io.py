@@ -525,9 +525,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if self._parsed is None or self._store is None:
                 raise self._nothing_yet()
             edits = None if self._edited is None else self._edited.edits
-            on_made = self._written_builders.set_written  # what was read from this file is not written to it again
+            on_built = self._written_builders.set_written  # what was read from this file is not written to it again
             self._reading = files.ReadSession(
-                self._store, self._parsed, self.manager, edits, is_lazy=is_lazy, on_made=on_made
+                self._store, self._parsed, self.manager, edits, is_lazy=is_lazy, on_built=on_built
             )
         return self._reading
 

@@ -201,7 +201,7 @@ class Assembler:
     left_out: dict[str, errors.ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     references: FileResolver = field(init=False)
-    on_made: Callable[[list[str]], None] = field(init=False)  # receives the paths of the builders that were created
+    on_built: Callable[[list[str]], None] = field(init=False)  # receives the paths of the builders that were created
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
     # that wait for their targets
     _scalars: dict[str, ZarrReference | BuilderTable] = field(default_factory=dict, init=False)
@@ -225,20 +225,20 @@ class Assembler:
             try:
                 with at(self.source, path):
                     self.store.read_rules.limits.check("max_links", count, f"{count} links lead from one to the next")
-                with self._making() as paths:
+                with self._building() as paths:
                     nodes = list(self._below(path))
-                    self._fill(nodes, self._make(nodes, paths))
+                    self._fill(nodes, self._build(nodes, paths))
             finally:
                 self.levels[0] -= 1
         return self.builders[path]
 
     @contextmanager
-    def _making(self) -> Iterator[list[str]]:
+    def _building(self) -> Iterator[list[str]]:
         """Yield a list for the paths of new builders, which are forgotten if the block fails: half a tree is none."""
         paths: list[str] = []
         try:
             yield paths
-            self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
+            self.on_built([path for path in paths if path in self.builders])  # not those that `_fill` has left out
         except BaseException:
             for path in paths:
                 self.builders.pop(path, None)
@@ -252,8 +252,8 @@ class Assembler:
         nodes = self.hierarchy.walk(top, without=self._hidden)
         return ((path, node) for path, node in nodes if path not in self.builders)
 
-    def _make(self, nodes: list[tuple[str, Any]], made: list[str]) -> list[tuple[str, str, Any]]:
-        """Make the builders of ``nodes``, note their paths in ``made``, and return the references that `_fill` sets."""
+    def _build(self, nodes: list[tuple[str, Any]], built: list[str]) -> list[tuple[str, str, Any]]:
+        """Make the builders of ``nodes``, note their paths in ``built``, and return the references for `_fill`."""
         arrays = [(path, node) for path, node in nodes if isinstance(node, Dataset)]
         paths = {path for path, _ in nodes}
         self._check_left_out(paths, strict=self.is_strict)
@@ -278,7 +278,7 @@ class Assembler:
                 pending = [attribute for attribute in pending if attribute[0] != path]
                 continue
             self.builders[path] = builder  # kept alive: hdmf keeps what it knows of builders by their id
-            made.append(path)
+            built.append(path)
         return pending
 
     def _leave_out_damaged(self, path: str, error: errors.ZarrBackendError, *, strict: bool) -> None:
@@ -376,25 +376,24 @@ class Assembler:
     def _dataset(self, path: str, node: Dataset, attributes: dict[str, Any], scalars: dict[str, bytes]) -> Any:
         """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
         means, lazy = describe(node), self._lazy(path, node)
+        data: Any = lazy
         try:
-            data, dtype = self._scalar(path, lazy, means, scalars) if means.is_scalar else self._array(lazy, means)
+            if means.is_scalar:
+                data, dtype = self._scalar(path, lazy, means, scalars)
+            elif means.form == "rows":
+                data, dtype = BuilderTable(lazy, self.references, dict(means.fields)), to_hdmf(means.stored)
+            elif isinstance(means.stored, Reference):
+                data, dtype = BuilderReferences(lazy, self.references), "object"
+            elif means.form == "objects":
+                dtype = _text_type(means)
+            else:  # hdmf's validator takes the types of listed fields from the first row; without one, from NumPy's
+                dtype = to_hdmf(means.stored) if means.fields and 0 not in lazy.shape else lazy.dtype
         except errors.UnsupportedFileError:  # the library of its type is absent: said where its values are read
-            data, dtype = lazy, to_hdmf(means.stored)
+            dtype = to_hdmf(means.stored)
         if means.is_scalar:
             return make_dataset(path, data, dtype, attributes, self.source)
         axes = {"maxshape": lazy.maxshape, "dimension_labels": decode_dimensions(node.attributes), "chunks": True}
         return make_dataset(path, data, dtype, attributes, self.source, **axes)
-
-    def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
-        stored = means.stored
-        if means.form == "rows":
-            return BuilderTable(lazy, self.references, dict(means.fields)), to_hdmf(stored)
-        if isinstance(stored, Reference):
-            return BuilderReferences(lazy, self.references), "object"
-        if means.form == "objects":
-            return lazy, _text_type(means)
-        # hdmf's validator takes the types of listed fields from the first row; without one, it takes them from NumPy's
-        return lazy, to_hdmf(stored) if means.fields and 0 not in lazy.shape else lazy.dtype
 
     def _scalar(self, path: str, lazy: LazyArray, means: Described, scalars: dict[str, bytes]) -> tuple[Any, Any]:
         stored = lazy.node.stored

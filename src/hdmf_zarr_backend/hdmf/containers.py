@@ -38,11 +38,11 @@ from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.reserved import IDENTITY
 from hdmf_zarr_backend.errors import warn
 from hdmf_zarr_backend.hdmf.assembler import add_member
-from hdmf_zarr_backend.hdmf.dataio import keep_settings
+from hdmf_zarr_backend.hdmf.dataio import keep_settings, unwrapped
 from hdmf_zarr_backend.hdmf.internals import container_made_of, set_dtype
 from hdmf_zarr_backend.hdmf.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.hdmf.schema import is_untyped, member_at, untyped_members
-from hdmf_zarr_backend.hdmf.targets import builder_path, containers_below
+from hdmf_zarr_backend.hdmf.targets import builder_path, containers_below, top_of
 from hdmf_zarr_backend.model.nodes import relative
 
 _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -78,7 +78,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
         super().__init__(read_by.type_map)
         self._root, self._location = root, location
         self.read_by = read_by  # the manager of the source, which is not changed
-        self.unmade: frozenset[int] = frozenset()  # ids of read builders of members that had no container before
+        self.unconstructed: frozenset[int] = frozenset()  # ids of read builders of members that had no container before
         self.built: list[tuple[Any, Any, Any]] = []  # container, builder, and the builder that was read, if any
 
     def get_builder(self, container: Any) -> Any:
@@ -93,10 +93,10 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
         read = self.read_by.get_builder(container)
         if above is None:
             return read
-        unmade = read  # a container may have been created only to resolve a reference of another
-        while unmade is not None and id(unmade) not in self.unmade:
-            unmade = unmade.parent
-        return None if unmade is None else read
+        unconstructed = read  # a container may have been created only to resolve a reference of another
+        while unconstructed is not None and id(unconstructed) not in self.unconstructed:
+            unconstructed = unconstructed.parent
+        return None if unconstructed is None else read
 
     def build(self, container: Any, **options: Any) -> Any:
         """Return the builder of a container; one that hdmf has read and cannot build is written as it was read."""
@@ -141,11 +141,11 @@ def build_again(
     """Build ``root``, read by ``src_io``, again; return builder, manager, and builders as read and as built."""
     read_by = src_io.manager
     manager = _ExportManager(read_by, root, location)
-    untouched: AbstractContextManager[Any] = nullcontext([]) if lazy is None else lazy.only_made()
-    with untouched as unmade:
-        manager.unmade = frozenset(id(child) for _, _, child in unmade)
+    untouched: AbstractContextManager[Any] = nullcontext([]) if lazy is None else lazy.only_constructed()
+    with untouched as unconstructed:
+        manager.unconstructed = frozenset(id(child) for _, _, child in unconstructed)
         builder = manager.build(root, source=location, root=True, export=True)
-    for parent, path, child in unmade:  # what was read of members without a container, which are not built
+    for parent, path, child in unconstructed:  # what was read of members without a container, which are not built
         group, old = BuildManager.get_builder(manager, parent), read_by.get_builder(parent)
         if group is None:
             continue  # the container was removed
@@ -306,13 +306,6 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
 
 
-def unwrapped(data: Any) -> Any:
-    """Return the data inside a DataIO of any backend."""
-    while isinstance(data, DataIO):
-        data = data.data
-    return data
-
-
 def stored_array(data: Any) -> Any:
     """Return the array inside a DataIO, or inside a dataset that resolves to builders or containers."""
     data = unwrapped(data)
@@ -390,7 +383,14 @@ class KnownFields:
         """Mark the containers whose fields have changed as modified; refuse those moved, and new values of datasets."""
         built = [each for each in self._known.values() if self._manager.get_builder(each.container) is not None]
         for known in built:  # first: a write that is refused loses nothing of which it would warn
-            self._check_parent(known)
+            container, parent = known.container, known.container.parent
+            # below another parent of this file: an append would leave it in both places
+            if parent is not None and parent is not known.parent and id(top_of(parent)) in self._known:
+                what = f"{type(container).__name__} {container.name!r}"
+                problem = f"the {what} is in the file already, and is to be written below another parent"
+                path = builder_path(self._manager.get_builder(container))
+                remedy = "Leave it where it is, or remove it by io.remove and add a new object that has its values."
+                raise errors.ConflictError(problem, store=self._location, path=path, remedy=remedy)
         for known in built:
             container, before, now = known.container, known.values, _values_of(known.container)
             # identity, since comparing values would read all data of the file
@@ -403,20 +403,6 @@ class KnownFields:
                 _warn_of_fixed(container, self._manager, changed, self._location)
                 container.set_modified()
         self.check_lengths()
-
-    def _check_parent(self, known: _Known) -> None:
-        """Refuse a container that has another parent of the same file now: an append would leave it in both places."""
-        container, top = known.container, known.container.parent
-        if top is known.parent or top is None:
-            return
-        while top.parent is not None:
-            top = top.parent
-        if id(top) in self._known:
-            what = f"{type(container).__name__} {container.name!r}"
-            problem = f"the {what} is in the file already, and is to be written below another parent"
-            path = builder_path(self._manager.get_builder(container))
-            remedy = "Leave it where it is, or remove it by io.remove and add a new object that has its values."
-            raise errors.ConflictError(problem, store=self._location, path=path, remedy=remedy)
 
     def is_unchanged(self, builder: Any, name: str | None) -> bool:
         """Tell whether an attribute of a builder, or with None its data, is that of a field as read or written."""

@@ -210,6 +210,13 @@ def keep_settings(given: Any, builder: Any) -> None:
         builder["data"] = ZarrDataIO(builder.data, **given.get_io_params())
 
 
+def unwrapped(data: Any) -> Any:
+    """Return the data inside a DataIO of any backend."""
+    while isinstance(data, DataIO):
+        data = data.data
+    return data
+
+
 def _shards(
     shards: Any, chunks: tuple[int, ...] | None, *, is_unfilled: bool
 ) -> tuple[int, ...] | Literal["auto"] | None:

@@ -296,10 +296,15 @@ class FileResolver:
     def _find(self, reference: Any, *, is_builder: bool) -> Any:
         if reference is None:
             return None
-        if isinstance(reference, DeferredReference):
+        if isinstance(reference, DeferredReference):  # what the user has put into a column, which is not written yet
             given = reference.target
+            if isinstance(given, RegionReference):
+                return given
+            if isinstance(given, AbstractContainer):
+                return self._manager.get_builder(given) if is_builder else given
             if not isinstance(given, ZarrReference):
-                return self._as_given(given, is_builder=is_builder)
+                builder = given.builder if isinstance(given, ReferenceBuilder) else given
+                return builder if is_builder else self._construct(builder)
             reference = encode_reference(given)
         decoded = decode_reference(reference)
         if decoded.region is not None:  # hdmf 4 has removed its own classes of regions (hdmf#1198)
@@ -308,15 +313,6 @@ class FileResolver:
         target = self._construct(targets[0]) if targets else self._resolve(decoded)
         self._known[reference.get("source"), reference["path"], None, is_builder] = target
         return target
-
-    def _as_given(self, target: Any, *, is_builder: bool) -> Any:
-        """Return the builder, or the container, of what the user has put into a column and is not written yet."""
-        if isinstance(target, AbstractContainer):
-            return self._manager.get_builder(target) if is_builder else target
-        if isinstance(target, RegionReference):
-            return target
-        builder = target.builder if isinstance(target, ReferenceBuilder) else target
-        return builder if is_builder else self._construct(builder)
 
 
 def _deferred(target: Any) -> DeferredReference | None:

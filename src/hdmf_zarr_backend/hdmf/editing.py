@@ -46,16 +46,7 @@ from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_lengths, check_targets, object_id, top_of
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import (
-    Dataset,
-    Group,
-    Node,
-    absolute,
-    copy_hierarchy,
-    join,
-    relative,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, copy_hierarchy, join, relative, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import InlinedStore
@@ -305,13 +296,21 @@ class Edit:
 
     def copy(self, old: Any, manager: Any, into: str, name: str | None, request: Callable[[], WriteRequest]) -> None:
         """Add what was built of a container of another file, whose builder there is ``old``, to a group."""
-        # what leads to an object that this file has too, by its object id, leads to that one
-        self._cache_specs(old, manager.namespace_catalog)
+        # the namespaces of the other file are cached, and loaded, if this one lacks one that the objects need
+        catalog, cached = manager.namespace_catalog, cached_versions(self._known)
+        needed = {member.attributes.get("namespace") for _, member in builders_below(old)}
+        if not needed & {*catalog.namespaces} <= cached.keys():
+            texts = {name: each for name, each in schema.namespace_texts([catalog]).items() if name not in cached}
+            add_specs(self._plan, texts, location=self._file.store.location)
+            self._adapt_plan()
+            if unknown := [name for name in texts if name not in self._catalog.namespaces]:
+                schema.load_cached_namespaces(self._manager.type_map, self._planned, self.hierarchy, unknown)
         planner, plan = Planner(request()), WritePlan(self.hierarchy)
         builder, targets, planner.plan = planner.request.builder, planner.targets, plan
         name = checked_name(name or old.name)
         group = self._place(relative(into), type(old)(name, attributes=dict(builder.attributes)))
         path = join(group.path, name)
+        # what leads to an object that this file has too, by its object id, leads to that one
         ids = {node.attributes.get("object_id"): there for there, node in self._known.walk()}
         ids.pop(None, None)
         for _, member in builders_below(builder):
@@ -324,7 +323,7 @@ class Edit:
         targets.move(old, path)
         targets.move(builder, path)
         planner.member(builder, group, name)
-        name_axes(plan, specs_in(manager.namespace_catalog))
+        name_axes(plan, specs_in(catalog))
         remedy = "Copy what is missing first, or remove what leads to it."
         taken = (
             "This file has its own object of that name. A device or a group is copied first, under another name: "
@@ -348,19 +347,6 @@ class Edit:
     def _adapt_plan(self) -> None:
         size = shard_bytes_for(self._file.store, self._file.options.memory_budget)
         adapt_plan(self._plan, location=self._file.store.location, shard_bytes=size)
-
-    def _cache_specs(self, builder: Any, catalog: Any) -> None:
-        """Cache, and load, the namespaces of another file if this one lacks one that the objects of a builder need."""
-        cached, namespaces = cached_versions(self._known), catalog.namespaces
-        needed = {member.attributes.get("namespace") for _, member in builders_below(builder)}
-        if needed & {*namespaces} <= cached.keys():
-            return
-        texts = {name: each for name, each in schema.namespace_texts([catalog]).items() if name not in cached}
-        add_specs(self._plan, texts, location=self._file.store.location)
-        self._adapt_plan()
-        unknown = [name for name in texts if name not in self._catalog.namespaces]
-        if unknown:
-            schema.load_cached_namespaces(self._manager.type_map, self._planned, self.hierarchy, unknown)
 
     def _place(self, path: str, builder: Any) -> PlannedGroup:
         """Return the group for a new member, which the schema allows there; a group that it only names is created."""

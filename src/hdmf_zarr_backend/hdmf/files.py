@@ -53,9 +53,9 @@ class ReadSession:
         edits: Edits | None = None,
         *,
         is_lazy: bool = False,
-        on_made: Callable[[Any], None] = lambda builder: None,
+        on_built: Callable[[Any], None] = lambda builder: None,
     ) -> None:
-        self._manager, self._parsed, self._notify = manager, parsed, on_made
+        self._manager, self._parsed, self._notify = manager, parsed, on_built
         self._resolver = Resolver(store, parsed.hierarchy)
         # A file that several links lead to is parsed once: hdmf-zarr parsed it for each reference (hdmf-zarr#289).
         self._assemblers: dict[str, Assembler] = {}
@@ -64,17 +64,17 @@ class ReadSession:
         self.containers: LazyContainers | None = None
         # A file that is open for changes is read as a whole: an append compares all containers with what was read.
         if is_lazy:
-            file = self._make(LazyAssembler, self._resolver.main)
+            file = self._new_assembler(LazyAssembler, self._resolver.main)
             containers = LazyContainers(file, manager, self._notify_of)
             if containers.are_lazy():
                 self.own: Assembler = file
                 self.containers = containers
                 return
-        self.own = self._make(Assembler, self._resolver.main, edits=edits)
+        self.own = self._new_assembler(Assembler, self._resolver.main, edits=edits)
 
-    def _make(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
+    def _new_assembler(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
         def assembler_of(linked: LinkedFile) -> Assembler:  # one for each file; linked files are read only
-            assembler: Assembler = self._assemblers.get(linked.location) or self._make(Assembler, linked)
+            assembler: Assembler = self._assemblers.get(linked.location) or self._new_assembler(Assembler, linked)
             return assembler
 
         def restore(paths: Iterable[str]) -> None:
@@ -82,7 +82,7 @@ class ReadSession:
                 restore_types(assembler.builders[path], file.hierarchy.get(path), self._manager.namespace_catalog)
 
         assembler = cls(file, self._resolver, assembler_of, edits, self._levels)
-        assembler.on_made = restore
+        assembler.on_built = restore
         assembler.references = FileResolver(assembler.resolve, self._construct, self._manager)
         if file is self._resolver.main:
             assembler.left_out.update(self._parsed.left_out)
@@ -104,7 +104,7 @@ class ReadSession:
         return root
 
     def _notify_of(self, paths: Iterable[str]) -> None:
-        """Call ``on_made`` with each builder, and with those of its links."""
+        """Call ``on_built`` with each builder, and with those of its links."""
         for path in paths:
             builder = self.own.builders[path]
             for each in (builder, *getattr(builder, "links", {}).values()):

@@ -7,7 +7,7 @@ again. In a file of both formats these are stored a second time, below ``c/`` of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -163,7 +163,11 @@ class ZarrPlanner:
         dtype_name = node.attributes.get(reserved.DTYPE)
         means = describe(node)
         if means.form == "rows":
-            return self._rows(lazy, means.fields)
+            length = lazy.shape[0] if lazy.shape else 1  # a damaged shape may be beyond `len`
+            new, notes = self._new_objects(lazy, Compound(means.fields), (length,))
+            converters = [self._reference if isinstance(field, Reference) else _cell for _, field in means.fields]
+            rows, names = lazy if lazy.shape else [lazy[()]], [name for name, _ in means.fields]
+            return PlannedArray(new, RowSource(rows, length, converters, names), notes=notes)
         if isinstance(means.stored, Reference):
             new, notes = self._new_objects(lazy, means.stored, lazy.shape)
             return PlannedArray(new, ElementSource(lazy, new.stored.shape, self._reference), notes=notes)
@@ -201,14 +205,6 @@ class ZarrPlanner:
             if stored is not None:
                 take_stored(planned, lazy)
         return planned
-
-    def _rows(self, lazy: LazyArray, fields: tuple[tuple[str, Element], ...]) -> PlannedArray:
-        rows = lazy if lazy.shape else [lazy[()]]
-        length = lazy.shape[0] if lazy.shape else 1  # a damaged shape may be beyond `len`
-        new, notes = self._new_objects(lazy, Compound(fields), (length,))
-        converters = [self._reference if isinstance(field, Reference) else _cell for _, field in fields]
-        source = RowSource(rows, length, converters, [name for name, _ in fields])
-        return PlannedArray(new, source, notes=notes)
 
     def _new_objects(
         self, lazy: LazyArray, element: Element, shape: Shape, *, as_bytes: bool = False, keeps_filters: bool = False
@@ -291,8 +287,15 @@ def derive(
     store = store or change.reader
     plan = plan_format_3(store, hierarchy if before is None else before.changed_part(hierarchy))
     old = before.hierarchy if before is not None else None if is_new else _stored(store)
-    if old is not None:
-        _hide_if_needed(change, old, plan.arrays)
+    if old is not None:  # the root shows nothing to readers of format 3 if chunks get another form than they know
+        others = [
+            (path, planned.node)
+            for path, planned in plan.arrays.items()
+            if _form(path, old.get(path)) not in (None, _form(path, planned.node))
+        ]
+        if others:
+            hiding = {zarr3.DOCUMENT: registry.sealed(dump(registry.hiding_document()))}
+            change.hide(hiding, registry.texts_of(3, others))
     if before is None and not is_new:
         create_chunks(change, plan)
     documents = registry.texts_of(3, plan.hierarchy.walk(), strict=options.strict_json)
@@ -352,19 +355,10 @@ def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> byt
     return registry.sealed(dump(registry.with_note(root, consolidated), strict=strict))
 
 
-def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, PlannedArray]) -> None:
-    """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
-    texts: dict[str, bytes] = {}
-    for path, planned in arrays.items():
-        old = before.get(path)
-        if isinstance(old, Dataset) and _form(path, old) != _form(path, planned.node):
-            texts |= registry.texts_of(3, [(path, planned.node)])
-    if texts:
-        change.hide({zarr3.DOCUMENT: registry.sealed(dump(registry.hiding_document()))}, texts)
-
-
-def _form(path: str, node: Node) -> list[Any]:
-    """Return what the document of an array says of its chunks."""
+def _form(path: str, node: Node | None) -> list[Any] | None:
+    """Return what the document of an array says of its chunks; None for other nodes."""
+    if not isinstance(node, Dataset):
+        return None
     (_, document), *_ = zarr3.documents(path, node)
     return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial, wraps
+from itertools import accumulate
 from operator import itemgetter
 from threading import RLock, get_ident
 from typing import Any, NamedTuple
@@ -31,16 +32,7 @@ from hdmf_zarr_backend.hdmf import internals
 from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken_error
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
-from hdmf_zarr_backend.model.nodes import (
-    Group,
-    Hierarchy,
-    absolute,
-    gc_paused,
-    join,
-    limited_nesting,
-    relative,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, gc_paused, join, limited_nesting, relative, split
 
 # hdmf wraps what a constructor raises in a ConstructError, but not what its mappers raise.
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -159,10 +151,10 @@ class LazyAssembler(Assembler):
         todo = [unit for unit in dict.fromkeys(units) if unit not in self.builders]
         nodes: list[tuple[str, Any]] = []
         pending: list[tuple[str, str, Any]] = []
-        with self._making() as paths:
+        with self._building() as paths:
             while todo:
                 below = [node for unit in todo for node in self._below(unit)]
-                attributes = self._make(below, paths)
+                attributes = self._build(below, paths)
                 for unit in todo:
                     self.builders[unit].parent = self.open_group(split(unit)[0])
                     self.needed[unit] = []
@@ -215,35 +207,25 @@ class LazyAssembler(Assembler):
         with self.lock:
             if self._is_complete:  # by another thread
                 return
-            groups, units, stack = [""], list[str](), [""]
-            while stack:
-                for path, node in self.members(stack.pop()):
-                    if self.is_open(node):
-                        groups.append(path)
-                        stack.append(path)
-                    else:
-                        units.append(path)
-            for path in groups:
+            groups, units = [""], list[str]()
+            for path in groups:  # it grows
                 self.open_group(path)
+                for member_path, node in self.members(path):
+                    (groups if self.is_open(node) else units).append(member_path)
             self.assemble(units)
             try:
-                self._fill_groups(groups)
+                for path in groups:  # before they are filled: the properties of an `OpenGroupBuilder` call `complete`
+                    self.builders[path].__class__ = GroupBuilder
+                for path in groups:
+                    for member_path, _ in self.members(path):
+                        if member_path in self.builders:
+                            add_member(self.builders[path], split(member_path)[1], self.builders[member_path])
+                    self.set_links(self.builders[path], path, self.file.links(path, self.hierarchy.group(path)))
             except BaseException:  # they are filled again when somebody asks for them again
                 for path in groups:
                     self.builders[path].__class__ = OpenGroupBuilder
                 raise
             self._is_complete = True
-
-    def _fill_groups(self, groups: list[str]) -> None:
-        # plain before they are filled, because the properties of an `OpenGroupBuilder` call `complete`
-        for path in groups:
-            self.builders[path].__class__ = GroupBuilder
-        for path in groups:
-            builder, group = self.builders[path], self.hierarchy.group(path)
-            for member_path, _ in self.members(path):
-                if member_path in self.builders:
-                    add_member(builder, split(member_path)[1], self.builders[member_path])
-            self.set_links(builder, path, self.file.links(path, group))
 
 
 # ---- what a container has instead of its members -------------------------------------------------------------------
@@ -259,8 +241,8 @@ class Entry:
     path: str
 
 
-def _make_before(base: Any, *names: str) -> Callable[[type], type]:
-    """Let methods of a class make the members that they need, and then do what those of ``base`` do."""
+def _construct_before(base: Any, *names: str) -> Callable[[type], type]:
+    """Let methods of a class construct the members that they need, and then do what those of ``base`` do."""
 
     def decorate(cls: type) -> type:
         for name in names:
@@ -271,7 +253,7 @@ def _make_before(base: Any, *names: str) -> Callable[[type], type]:
                 if name in ("pop", "__delitem__"):
                     self.get(arguments[0])
                 else:
-                    self._make_all()
+                    self._construct_all()
                 return method(self, *arguments)
 
             setattr(cls, name, call)
@@ -280,11 +262,11 @@ def _make_before(base: Any, *names: str) -> Callable[[type], type]:
     return decorate
 
 
-@_make_before(dict, "__eq__", "__ne__", "__repr__", "__or__", "__ror__")
+@_construct_before(dict, "__eq__", "__ne__", "__repr__", "__or__", "__ror__")
 class _Lazy(dict):  # type: ignore[type-arg]
     """A dictionary some of whose values are entries, which are replaced by the containers on the first access."""
 
-    def _made(self, key: Any, value: Any) -> Any:
+    def _constructed(self, key: Any, value: Any) -> Any:
         if type(value) is Entry:  # an exact type: this is called for each access to a field
             if value.file.hides(value.path):
                 return None
@@ -292,30 +274,30 @@ class _Lazy(dict):  # type: ignore[type-arg]
             dict.__setitem__(self, key, value)
         return value
 
-    def _make_all(self) -> None:
+    def _construct_all(self) -> None:
         entries = [(key, value) for key, value in dict.items(self) if type(value) is Entry]
         if entries:
-            entries[0][1].file.make([value.path for _, value in entries])
+            entries[0][1].file.construct([value.path for _, value in entries])
             for key, value in entries:
-                self._made(key, value)
+                self._constructed(key, value)
 
     # Hidden members: an export builds only what was touched, and takes the rest from the file. hdmf's `build` goes
     # along fields and children, and would make all members of a large file for an export that changes one.
 
-    def _seen(self) -> dict[Any, Any]:
+    def _visible(self) -> dict[Any, Any]:
         """Return the members, all of them created; those that are hidden from this thread are left out."""
         if any(type(value) is Entry and value.file.hides(value.path) for value in dict.values(self)):
-            made = [(key, self._made(key, value)) for key, value in dict.items(self)]
-            return {key: value for key, value in made if value is not None}
-        self._make_all()
+            members = [(key, self._constructed(key, value)) for key, value in dict.items(self)]
+            return {key: value for key, value in members if value is not None}
+        self._construct_all()
         return self
 
     def __getitem__(self, key: Any) -> Any:
-        return self._made(key, dict.__getitem__(self, key))
+        return self._constructed(key, dict.__getitem__(self, key))
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value of ``key``."""
-        return self._made(key, dict.get(self, key, default))
+        return self._constructed(key, dict.get(self, key, default))
 
     def __iter__(self) -> Iterator[Any]:
         # `dict(self)` and `{**self}` copy the stored values of a subclass directly, unless it has this method
@@ -323,11 +305,11 @@ class _Lazy(dict):  # type: ignore[type-arg]
 
     def values(self) -> Any:
         """Return the values, all of them created."""
-        return dict.values(self._seen())
+        return dict.values(self._visible())
 
     def items(self) -> Any:
         """Return names and values, all of them created."""
-        return dict.items(self._seen())
+        return dict.items(self._visible())
 
     __hash__ = None
 
@@ -336,7 +318,7 @@ class _Lazy(dict):  # type: ignore[type-arg]
         return dict(self.items())
 
 
-@_make_before(dict, "pop", "popitem")
+@_construct_before(dict, "pop", "popitem")
 class LazyFields(_Lazy):
     """The fields of a container."""
 
@@ -348,26 +330,26 @@ class LazyFields(_Lazy):
         return dict, (self.copy(),)
 
 
-@_make_before(LabelledDict, "pop", "popitem", "clear", "__delitem__", "__reduce_ex__")
+@_construct_before(LabelledDict, "pop", "popitem", "clear", "__delitem__", "__reduce_ex__")
 class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
     """The members of a container by name; a plain ``LabelledDict`` once all of them are created."""
 
-    def _make_all(self) -> None:
-        super()._make_all()
+    def _construct_all(self) -> None:
+        super()._construct_all()
         self.__class__ = LabelledDict  # so that the cost of laziness ends with it
 
     def __getitem__(self, key: Any) -> Any:
         if key in self:
-            return self._made(key, dict.__getitem__(self, key))
-        self._make_all()  # the key may be a query, such as "name == x", which looks at attributes of all members
+            return self._constructed(key, dict.__getitem__(self, key))
+        self._construct_all()  # the key may be a query, such as "name == x", which looks at attributes of all members
         return LabelledDict.__getitem__(self, key)
 
 
-@_make_before(list, "__iter__", "__len__", "__getitem__", "__contains__")
+@_construct_before(list, "__iter__", "__len__", "__getitem__", "__contains__")
 class LazyList(list):  # type: ignore[type-arg]
-    """A list of containers, all of which are created by ``_make_all`` when somebody looks at it."""
+    """A list of containers, all of which are created by ``_construct_all`` when somebody looks at it."""
 
-    _make_all: Callable[[], None]
+    _construct_all: Callable[[], None]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return list, (list(iter(self)),)
@@ -381,22 +363,10 @@ class LazyBuildManager(BuildManager):  # type: ignore[misc]
 
     files: list[LazyContainers]
 
-    @classmethod
-    def serve(cls, manager: Any, file: LazyContainers) -> bool:
-        """Let ``manager`` be the manager of a lazy file; False if it is of a class of the user."""
-        # The manager is the user's object, and its identity counts: its class changes, not the object.
-        if type(manager) is BuildManager:
-            manager.__class__ = cls
-            manager.files = []
-        if not isinstance(manager, cls):
-            return False
-        manager.files.append(file)
-        return True
-
     def clear_cache(self) -> None:
         """Forget all builders and containers, as hdmf does to build containers again for an export."""
         for file in self.files:
-            file.make_everything()
+            file.construct_all()
         super().clear_cache()
 
 
@@ -454,63 +424,68 @@ def _small_builder(path: str, node: Any, *, is_link: bool = False) -> Any:
 class LazyContainers:
     """Makes the containers of one file when they are touched."""
 
-    def __init__(self, file: LazyAssembler, manager: Any, on_made: Callable[[list[str]], None]) -> None:
-        self._file, self._manager, self._notify, self._lock = file, manager, on_made, file.lock
+    def __init__(self, file: LazyAssembler, manager: Any, on_built: Callable[[list[str]], None]) -> None:
+        self._file, self._manager, self._notify, self._lock = file, manager, on_built, file.lock
         # the groups with a type and links: noted while a file is opened, and not by the first access to a member
         self._linking: list[tuple[str, Group]] = []
         self._waiting: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
 
         self._containers: dict[str, Any] = {}
-        self._making: set[str] = set()  # hdmf asks for what is in them, or for them, while it makes them
+        self._in_construction: set[str] = set()  # hdmf asks for what is in them, or for them, while it makes them
         self._above: dict[int, Any] = {}  # the containers above new members, None for those that were modified
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
         file.is_open_type = cache(self._can_be_open)
-        file.on_made = self.on_made
+        file.on_built = self.on_built
 
     def _errors(self, builder: Any) -> AbstractContextManager[None]:
         catalog, hierarchy = self._manager.namespace_catalog, self._file.hierarchy
         return construction_errors(builder, self._file.source, catalog, hierarchy)
 
     def are_lazy(self) -> bool:
-        """Return whether the container of the root can be created without its members."""
-        root = self._file.hierarchy.root
-        data_type = data_type_of(root)
+        """Return whether the container of the root can be created without its members, with this manager."""
+        root, manager = self._file.hierarchy.root, self._manager
         with self._errors(make_group("", {}, {}, "")):
-            is_open = data_type is not None and self._file.is_open_type(root.attributes.get("namespace"), data_type)
-        return is_open and LazyBuildManager.serve(self._manager, self)
+            is_open = data_type_of(root) is not None and self._file.is_open(root)
+        # The manager is the user's object, and its identity counts: its class changes, not the object.
+        if is_open and type(manager) is BuildManager:
+            manager.__class__, manager.files = LazyBuildManager, []
+        if not is_open or not isinstance(manager, LazyBuildManager):  # that of the user has another class
+            return False
+        manager.files.append(self)
+        return True
 
     def hides(self, path: str) -> bool:
         """Return whether the member at ``path`` does not exist yet and is hidden from this thread."""
         return self._hidden_from == get_ident() and path not in self._containers
 
     @contextmanager
-    def only_made(self) -> Iterator[list[tuple[Any, str, Any]]]:
+    def only_constructed(self) -> Iterator[list[tuple[Any, str, Any]]]:
         """Hide members without a container from this thread; give the container, path and builder of each."""
         # but those that the schema requires, and those that are links, whose builders are elsewhere, are created before
         with self._lock:
             self._file.complete()
-            for container, path in self._unmade():
+            for container, path in self._unconstructed():
                 parent, spec = self._waiting.get(path, (None, None))
                 if parent is not container or spec is None or spec.required:
                     self.container_at(path)
-            unmade = self._unmade()
+            unconstructed = self._unconstructed()
             self._hidden_from = get_ident()
             try:
-                yield [(container, path, self._file.builder_at(path)) for container, path in unmade]
+                yield [(container, path, self._file.builder_at(path)) for container, path in unconstructed]
             finally:
                 self._hidden_from = None
 
-    def _unmade(self) -> list[tuple[Any, str]]:
+    def _unconstructed(self) -> list[tuple[Any, str]]:
         """Return the container and the path of each member that is not created."""
-        unmade: list[tuple[Any, str]] = []
+        unconstructed: list[tuple[Any, str]] = []
         for parent in {id(parent): parent for parent, _ in self._waiting.values()}.values():
             groups = [parent.fields, *(getattr(parent, name) for name in internals.collections_of(type(parent)))]
             entries = (each for group in groups for each in dict.values(group) if type(each) is Entry)
-            unmade += [(parent, entry.path) for entry in entries if entry.path not in self._containers]
-        return unmade
+            unconstructed += [(parent, entry.path) for entry in entries if entry.path not in self._containers]
+        return unconstructed
 
-    def make_everything(self) -> None:
+    def construct_all(self) -> None:
         """Make all containers, if that of the root was created."""
         if "" in self._containers:
             self._containers[""].all_children()
@@ -521,7 +496,7 @@ class LazyContainers:
         builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
         return internals.can_wait_for_members(self._manager.get_cls(builder), self._manager.type_map.get_map(builder))
 
-    def on_made(self, paths: list[str]) -> None:
+    def on_built(self, paths: list[str]) -> None:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
         for path in paths:
             builder = self._file.builders[path]
@@ -530,7 +505,7 @@ class LazyContainers:
             self._check.builder(builder)
         self._notify(paths)
 
-    # ---- making -----------------------------------------------------------------------------------------------------
+    # ---- construction -----------------------------------------------------------------------------------------------
 
     @gc_paused()
     def root(self) -> Any:
@@ -560,17 +535,17 @@ class LazyContainers:
         """Return the container of the node at ``path``, which has a type."""
         container = self._containers.get(path)
         if container is None:
-            self.make([path])
+            self.construct([path])
             with self._lock:
                 container = self._containers.get(path)
                 if container is None:  # it is in a unit, and was created with that
                     container = self._manager.construct(self._file.builder_at(path))
         return container
 
-    def make_children(self, parent: Any, members: Sequence[Any]) -> None:
+    def construct_children(self, parent: Any, members: Sequence[Any]) -> None:
         """Make the children of a container: paths, or containers that came with their parent, in hdmf's order."""
         with self._lock:
-            self.make([member for member in members if member in self._waiting])
+            self.construct([member for member in members if member in self._waiting])
             children = internals.children_of(parent)
             if isinstance(children, LazyList):
                 ordered = [self._containers[member] if isinstance(member, str) else member for member in members]
@@ -579,32 +554,30 @@ class LazyContainers:
                 internals.set_children(parent, [*ordered, *known.values()])  # what the user has added comes last
 
     @gc_paused()
-    def make(self, paths: Sequence[str]) -> None:
+    def construct(self, paths: Sequence[str]) -> None:
         """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
         with self._lock:  # one for builders and containers: hdmf's build manager is not safe for threads
             before, self._above = self._above, {}
             try:
                 for path in paths:
-                    self._make_down_to(split(path)[0])
+                    self._construct_path(split(path)[0])
                 # first what links and references of a unit lead to: hdmf would construct it with the unit, before its
                 # parent is known
                 units = [path for path in paths if path in self._waiting and self._file.unit_of(path) == path]
                 self._file.assemble(units)  # all at once
                 for path in (*self._in_order(units), *paths):
-                    self._make_down_to(path)
+                    self._construct_path(path)
             finally:  # hdmf takes the parent of a new container for modified, up to the root
                 for each in self._above.values():
                     if each is not None:
                         each.set_modified(False)
                 self._above = before
 
-    def _make_down_to(self, path: str) -> None:
+    def _construct_path(self, path: str) -> None:
         """Make the members of open groups on the way to the node at ``path``, and the node if it is one."""
-        prefix = ""
-        for part in path.split("/"):
-            prefix = join(prefix, part)
-            if prefix in self._waiting and prefix not in self._making:
-                self._make_member(prefix)
+        for prefix in accumulate(path.split("/"), join):
+            if prefix in self._waiting and prefix not in self._in_construction:
+                self._construct_member(prefix)
 
     def _in_order(self, units: Sequence[str]) -> list[str]:
         """Return ``units`` and all that they need, each after what it needs."""
@@ -622,7 +595,7 @@ class LazyContainers:
                 stack.extend((other, False) for other in reversed(needed.get(unit, [])))
         return ordered
 
-    def _make_member(self, path: str) -> None:
+    def _construct_member(self, path: str) -> None:
         """Make the container of a member of an open group."""
         parent, spec = self._waiting[path]
         above = parent
@@ -633,7 +606,7 @@ class LazyContainers:
         # hdmf's mapper sets it on the builders that it matches
         if spec is not None and builder.matched_spec is None:
             builder.matched_spec = spec
-        self._making.add(path)
+        self._in_construction.add(path)
         try:
             with self._errors(builder):
                 if isinstance(builder, OpenGroupBuilder):
@@ -642,7 +615,7 @@ class LazyContainers:
                     container = self._manager.construct(builder)
                     internals.set_parents(container, parent)
         finally:
-            self._making.remove(path)
+            self._in_construction.remove(path)
         self._containers[path] = container
         del self._waiting[path]
         # lists of those that share data, whose members are created on use
@@ -650,13 +623,13 @@ class LazyContainers:
             series = self._manager.construct(self._file.builder_at(series_path))
             if hasattr(type(series), attribute):
 
-                def make(waiting: list[str] = list(units)) -> None:  # noqa: B006 - a list for each series
+                def construct(waiting: list[str] = list(units)) -> None:  # noqa: B006 - a list for each series
                     todo = waiting.copy()
                     waiting.clear()  # before the constructors of these units look at the list, to append to it
-                    self.make(todo)
+                    self.construct(todo)
 
                 links = LazyList(series.fields.get(attribute, ()))
-                links._make_all = make
+                links._construct_all = construct
                 series.fields[attribute] = links
 
     @cached_property
@@ -695,13 +668,14 @@ class LazyContainers:
                 later[name] = members
             else:
                 has_builders = any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in _listed(value))
-                arguments[name] = self._all_made(value, at_once) if has_builders else value
+                arguments[name] = self._containers_in(value, at_once) if has_builders else value
         container = internals.new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
         internals.set_parents(container, parent)
         self._defer(container, later, given, arguments)
         container.set_modified(False)  # hdmf takes a new container for a changed one, and would write it
-        self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._waiting])
+        needed = (other for unit in at_once for other in self._file.needed.get(unit, ()))
+        self.construct([other for other in needed if other in self._waiting])
         return container
 
     def _matched_builder(self, path: str, spec: GroupSpec | None) -> Any:
@@ -776,10 +750,10 @@ class LazyContainers:
             and issubclass(self._manager.get_cls(small), described["type"])
         )
 
-    def _all_made(self, value: Any, at_once: list[str]) -> Any:
+    def _containers_in(self, value: Any, at_once: list[str]) -> Any:
         """Return the value of an argument with containers for its builders; ``at_once`` receives their paths."""
         if not _is_list(value):
-            return self._all_made([value], at_once)[0]
+            return self._containers_in([value], at_once)[0]
         containers = []
         for item in value:
             members = _members(item)
@@ -805,8 +779,7 @@ class LazyContainers:
             if _is_list(given[name]):
                 collection = getattr(container, name)
                 collection.__class__ = LazyMembers
-                for key, entry in entries.items():
-                    dict.__setitem__(collection, key, entry)
+                dict.update(collection, entries)
             else:
                 fields[name] = next(iter(entries.values()))
         if fields:
@@ -822,7 +795,7 @@ class LazyContainers:
             values = _listed(arguments.get(name))
             children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
         lazy_children = LazyList(container.children)
-        lazy_children._make_all = partial(self.make_children, container, list(children))
+        lazy_children._construct_all = partial(self.construct_children, container, list(children))
         internals.set_children(container, lazy_children)
 
 

@@ -35,8 +35,8 @@ from hdmf_zarr_backend.encoding.reserved import notes_of, root_notes
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5_dataset
-from hdmf_zarr_backend.hdmf.containers import SCALARS, KnownFields, is_same, other_values, stored_array, unwrapped
-from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
+from hdmf_zarr_backend.hdmf.containers import SCALARS, KnownFields, is_same, other_values, stored_array
+from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO, unwrapped
 from hdmf_zarr_backend.hdmf.internals import chunk_read_ahead
 from hdmf_zarr_backend.hdmf.namespaces import Texts, link_names, names_in, specs_in
 from hdmf_zarr_backend.hdmf.schema import is_untyped, member_at, specs_at
@@ -389,12 +389,14 @@ class Planner:
             problem = "blocks have been taken from the iterator already, and would be missing"
             remedy = "Create a new iterator for each write. To leave out the first values of a generator, give "
             raise ValueRefusedError(problem, remedy=f"{remedy}itertools.chain(generator).")
-        for stream in _streams(data):
-            other = self._streams.setdefault(id(stream), path)
+        while data is not None:  # it may wrap another iterator, and two datasets with that one would share its values
+            other = self._streams.setdefault(id(data), path)
             if other != path:
                 problem = f"the iterator gives the values of {other} too, and can be read only once"
                 remedy = "Create an iterator for each dataset, or let one object link to the other."
                 raise ValueRefusedError(problem, remedy=remedy)
+            inner = getattr(data, "data", None) if isinstance(data, AbstractDataChunkIterator) else None
+            data = inner if isinstance(inner, Iterator) else None
 
     def _plan_resolved(self, data: Any, options: Layout) -> PlannedArray:
         """Plan a dataset that resolves its references to builders, from any backend."""
@@ -431,15 +433,6 @@ def _kept(data: Any, options: Layout) -> dict[str, bool]:
         "codecs": options.compressor is None and options.filters is None,
         "fill_value": options.fill_value is None,
     }
-
-
-def _streams(data: Any) -> Iterator[Any]:
-    """Yield the objects from which an iterator takes values: itself, and the iterators that it wraps."""
-    # an iterator may wrap another one, and two datasets with that one would share its values
-    while data is not None:
-        yield data
-        inner = getattr(data, "data", None) if isinstance(data, AbstractDataChunkIterator) else None
-        data = inner if isinstance(inner, Iterator) else None
 
 
 def _is_started(data: Any) -> bool:

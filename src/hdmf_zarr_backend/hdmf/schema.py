@@ -29,7 +29,7 @@ from hdmf_zarr_backend.encoding import dtypes, reserved
 from hdmf_zarr_backend.encoding.casting import UNEVEN, cast, flatten, infer
 from hdmf_zarr_backend.encoding.reserved import cached_versions, data_type_of, newest_version, spec_location
 from hdmf_zarr_backend.errors import at, warn
-from hdmf_zarr_backend.hdmf.dataio import keep_settings
+from hdmf_zarr_backend.hdmf.dataio import keep_settings, unwrapped
 from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, USE_INSTALLED, fits, is_registered, source_texts
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join, split
@@ -238,19 +238,17 @@ def why_required(
         wanted: Any = next((each for each in members if each.name == name), None)
         what, is_only = repr(name), True
         if attribute is not None:
-            wanted = next((each for each in spec.attributes if each.name == attribute), None)
-            what = f"the attribute {attribute!r}"
+            wanted, what = spec.get_attribute(attribute), f"the attribute {attribute!r}"
         elif wanted is None:
             typed = [each for each in members if each.name is None and each.required]
             wanted = next((each for each in typed if is_of(catalog, hierarchy.get(path), each.data_type_inc)), None)
-            data_type = None if wanted is None else wanted.data_type_inc
-            others = (other for key, other in getattr(node, "members", {}).items() if key != name)
-            is_only, what = (
-                not any(is_of(catalog, other, data_type) for other in others),
-                f"a{'n' * str(data_type).startswith(tuple('AEIO'))} {data_type}",
-            )
         if wanted is None:
             continue
+        if attribute is None and wanted.name is None:  # one object of this type is needed, whatever its name
+            data_type = str(wanted.data_type_inc)
+            what = f"a{'n' * data_type.startswith(tuple('AEIO'))} {data_type}"
+            others = (other for key, other in getattr(node, "members", {}).items() if key != name)
+            is_only = not any(is_of(catalog, other, data_type) for other in others)
         if is_rename and wanted.name is not None:
             return f"{what} is a name that the schema has in {owner}"
         if not is_rename and wanted.required and is_only:
@@ -276,7 +274,7 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
         except ValueError as error:
             raise errors.ValueRefusedError(f"the schema has another type ({error})", remedy=_REMEDY) from error
         _check(data, values, builder, None, location)
-        shape, wanted = shape_of(data.data if isinstance(data, DataIO) else data), with_shape.shape
+        shape, wanted = shape_of(unwrapped(data)), with_shape.shape
         shapes = wanted if wanted and isinstance(wanted[0], (list, tuple)) else [wanted] if wanted else []
         if shapes and not any(fits(each, shape) for each in shapes):
             problem = f"the schema allows the shapes {shapes}, and the data have {shape}"
@@ -297,7 +295,7 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
 
 def _checked_rows(names: list[str], data: Any) -> Any:
     """Return rows, which are checked and converted when they are stored; refuse an array without the fields."""
-    dtype = getattr(data.data if isinstance(data, DataIO) else data, "dtype", None)
+    dtype = getattr(unwrapped(data), "dtype", None)
     if isinstance(dtype, np.dtype) and not dtype.hasobject and set(dtype.names or ()) != set(names):
         problem = f"the schema has rows with the fields {', '.join(names)}, and the data are of type {dtype}"
         remedy = "Give a list of tuples, or a structured array with these fields."
@@ -379,11 +377,10 @@ def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Call
 
 def _order_fields(given: Any, builder: Any) -> None:
     """Put the values of rows, of which hdmf makes tuples, in the order of the fields of the schema."""
-    rows = builder.data.data if isinstance(builder.data, DataIO) else builder.data
+    rows, source = unwrapped(builder.data), unwrapped(given)
     if not isinstance(rows, list):
         return
     names = tuple(field["name"] for field in builder.dtype)
-    source = given.data if isinstance(given, DataIO) else given
     dtype = getattr(source, "dtype", None)
     for position, row in enumerate(source if isinstance(source, list) else [None] * len(rows)):
         own = getattr(dtype, "names", None) if row is None else row.dtype.names if isinstance(row, np.void) else None

@@ -64,7 +64,7 @@ def builder_path(builder: Any) -> str:
 
 
 def top_of(builder: Any) -> Any:
-    """Return the topmost parent of a builder, or the builder itself."""
+    """Return the topmost parent of a builder or container, or itself."""
     while builder.parent is not None:
         builder = builder.parent
     return builder
@@ -142,7 +142,7 @@ class Targets:
         known = self.known.get(id(builder))
         if known is None:
             # the builder stays alive, and so its id unique
-            known = self.known[id(builder)] = (builder, self._make(builder))
+            known = self.known[id(builder)] = (builder, self._new_reference(builder))
         return known[1]
 
     def move(self, builder: Any, path: str) -> None:
@@ -177,7 +177,7 @@ class Targets:
         origin = builder.source if container is None else container.container_source
         return what if origin in (None, self.location) else f"{what} (from {origin})"
 
-    def _make(self, builder: Any) -> ZarrReference:
+    def _new_reference(self, builder: Any) -> ZarrReference:
         path = builder_path(builder)
         if self.is_own(builder):
             return ZarrReference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
