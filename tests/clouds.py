@@ -110,7 +110,6 @@ def _wait_for(endpoint: str, process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def azurite(folder: Path) -> Iterator[str]:
-    """Give the address of an account of an Azure server that keeps everything in memory."""
     port = free_port()
     options = ["--inMemoryPersistence", "--disableTelemetry", "--silent", "--skipApiVersionCheck"]
     command = [*obtain_azurite(), "--blobPort", str(port), *options]
@@ -120,7 +119,6 @@ def azurite(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def fake_gcs(folder: Path) -> Iterator[str]:
-    """Give the address of a Google server that keeps everything in memory."""
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     options = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]

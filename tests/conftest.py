@@ -64,13 +64,11 @@ def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="session")
 def peer013() -> Peer:
-    """hdmf-zarr 0.13.0 on zarr 2.18: Zarr format 2."""
     return _obtain("0.13")
 
 
 @pytest.fixture(scope="session")
 def peer014() -> Peer:
-    """hdmf-zarr 0.14.0 on zarr 3: Zarr format 3."""
     return _obtain("0.14")
 
 
@@ -94,7 +92,6 @@ def some_nwbfiles(nwbfiles: list[Path]) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def lindi() -> Peer:
-    """lindi 0.4.6 on zarr 2.18."""
     return _obtain("lindi")
 
 

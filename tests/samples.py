@@ -183,14 +183,6 @@ def _add_behaviour(nwbfile: NWBFile) -> None:
 
 
 def _add_tables(nwbfile: NWBFile) -> None:
-    nwbfile.add_analysis(column_table("columns"))
-    module = nwbfile.create_processing_module("tables", "of references")
-    trace = nwbfile.acquisition["trace"]
-    objects = VectorData(name="objects", description="references", data=[trace, trace, nwbfile.acquisition["raw"]])
-    module.add(DynamicTable(name="references", description="by reference", columns=[objects], id=[0, 1, 2]))
-
-
-def column_table(name: str) -> DynamicTable:
     columns = [
         VectorData(name=f"column_{code}", description=code, data=np.array([0, 1, 2, 3, 4]).astype(code))
         for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "?")
@@ -200,7 +192,12 @@ def column_table(name: str) -> DynamicTable:
     columns.append(VectorData(name="matrix", description="2-D", data=np.arange(10.0).reshape(5, 2)))
     ragged = VectorData(name="ragged", description="ragged text", data=[*TEXTS, *TEXTS])
     index = VectorIndex(name="ragged_index", target=ragged, data=np.array([1, 1, 4, 6, 10], "u8"))
-    return DynamicTable(name=name, description="all types", columns=[*columns, ragged, index], id=list(range(5)))
+    columns += [ragged, index]
+    nwbfile.add_analysis(DynamicTable(name="columns", description="all types", columns=columns, id=list(range(5))))
+    module = nwbfile.create_processing_module("tables", "of references")
+    trace = nwbfile.acquisition["trace"]
+    objects = VectorData(name="objects", description="references", data=[trace, trace, nwbfile.acquisition["raw"]])
+    module.add(DynamicTable(name="references", description="by reference", columns=[objects], id=[0, 1, 2]))
 
 
 def write_hdf5(path: Path, nwbfile: NWBFile | None = None) -> Path:

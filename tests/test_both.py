@@ -56,7 +56,6 @@ class Logged(Files):
 
 @pytest.fixture(scope="module")
 def small() -> Files:
-    """One of everything that references are stored as, of both formats."""
     files: Files = {}
     trees.write_builder(Keys(files), seeds.tree(), zarr_format="both")
     return files

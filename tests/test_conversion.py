@@ -19,19 +19,9 @@ from hdmf.common import get_manager
 from hdmf.testing import TestCase
 from pynwb import NWBHDF5IO
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, read_nwb, verify
+from hdmf_zarr_backend import NWBZarrIO, convert, errors, read_nwb, verify
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    DamagedMetadataWarning,
-    FilterReplacedWarning,
-    NotZarrError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UnsupportedFileError,
-    UsageError,
-    ValueRefusedError,
-)
+from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreExistsError, UnsupportedFileError, UsageError
 from hdmf_zarr_backend.hdf5 import datasets
 from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
@@ -39,6 +29,8 @@ from tests import samples
 from tests.documents import change_attributes, document
 from tests.peers import Peer
 from tests.places import Place, stored_files
+from tests.smallfiles import edited_json, hdf5_dataset, hdf5_file
+from tests.trees import read_builder
 from tests.watching import Interrupted
 
 # pynwb 4.2 reads none of these: NWB 1.2, and files whose texts are all arrays
@@ -59,13 +51,6 @@ def there_and_back(source: Path, folder: Path, **options: Any) -> tuple[Path, Pa
 
 def differences(one: Place, other: Place, *, ignore: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
     return [str(difference) for difference in compare(one, other, ignore=ignore)]
-
-
-def simple(path: Path, **datasets: Any) -> Path:
-    with h5py.File(path, "w") as file:
-        for name, data in datasets.items():
-            file.create_dataset(name.replace("__", "/"), data=data)
-    return path
 
 
 def write_damaged(path: Path) -> None:
@@ -207,8 +192,8 @@ def test_a_link_to_a_missing_file_stays_one(tmp_path: Path) -> None:
 @pytest.fixture
 def linked(tmp_path: Path) -> Path:
     """``a.zarr`` with links into ``b.nwb.zarr``; made from HDF5 files that are not there any more."""
-    convert(simple(tmp_path / "b.nwb", outer__data=np.arange(4), other=np.arange(2)), tmp_path / "b.nwb.zarr")
-    convert(simple(tmp_path / "a.h5", own=np.arange(3)), tmp_path / "a.zarr")
+    convert(hdf5_file(tmp_path / "b.nwb", outer__data=np.arange(4), other=np.arange(2)), tmp_path / "b.nwb.zarr")
+    convert(hdf5_file(tmp_path / "a.h5", own=np.arange(3)), tmp_path / "a.zarr")
     entries = [("group", "/outer"), ("data", "/outer/data"), ("missing", "/nothing")]
     links = [{"name": name, "source": "../b.nwb.zarr", "path": path} for name, path in entries]
     change_attributes(tmp_path / "b.nwb.zarr", "outer", lambda a: a.update(
@@ -356,7 +341,7 @@ def leftovers(folder: Path, *known: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("source", "target", "options", "error", "words"), [
-    ("missing.h5", "b.zarr", {}, StoreNotFoundError, "the file does not exist"),
+    ("missing.h5", "b.zarr", {}, errors.StoreNotFoundError, "the file does not exist"),
     ("text.txt", "b.zarr", {}, NotZarrError, "neither an HDF5 file nor a Zarr directory"),
     ("folder", "b.h5", {}, NotZarrError, "not a Zarr hierarchy"),
     ("a.h5", "b.h5", {}, UsageError, "HDF5 already"),
@@ -365,12 +350,12 @@ def leftovers(folder: Path, *known: str) -> list[str]:
     ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
     ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one is inside the other"),
     ("folder/c.h5", "folder", {"to": "zarr", "overwrite": True}, StoreExistsError, "one is inside the other"),
-    ("a.h5", "nowhere/b.zarr", {}, StoreNotFoundError, "folder of the target"),
+    ("a.h5", "nowhere/b.zarr", {}, errors.StoreNotFoundError, "folder of the target"),
     ("short.h5", "b.zarr", {}, UnsupportedFileError, "HDF5 cannot open this file"),
     ("short.h5", "b.zarr", {"check": False}, UnsupportedFileError, "HDF5 cannot open this file"),
 ])  # fmt: skip
 def test_calls_that_are_refused_touch_nothing(tmp_path, source, target, options, error, words):
-    simple(tmp_path / "a.h5", x=np.arange(3))
+    hdf5_file(tmp_path / "a.h5", x=np.arange(3))
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     (tmp_path / "folder").mkdir()
     shutil.copy(tmp_path / "a.h5", tmp_path / "folder" / "c.h5")
@@ -383,8 +368,8 @@ def test_calls_that_are_refused_touch_nothing(tmp_path, source, target, options,
 
 
 def test_damage_in_zarr_is_reported_with_the_node(tmp_path: Path) -> None:
-    convert(simple(tmp_path / "a.h5", group__x=np.arange(1000)), tmp_path / "a.zarr")
-    simple(tmp_path / "b.h5", y=np.arange(2))
+    convert(hdf5_file(tmp_path / "a.h5", group__x=np.arange(1000)), tmp_path / "a.zarr")
+    hdf5_file(tmp_path / "b.h5", y=np.arange(2))
     (tmp_path / "a.zarr/group/x/0").write_bytes(b"no chunk")
     with pytest.raises(ChunkError, match=r"a\.zarr: .*\(/group/x\)"):
         convert(tmp_path / "a.zarr", tmp_path / "b.h5", overwrite=True)
@@ -397,16 +382,16 @@ def test_text_that_hdf5_cannot_hold_is_refused_by_name(tmp_path: Path) -> None:
     convert(samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile()), tmp_path / "a.zarr")
     root = zarr.open_group(tmp_path / "a.zarr", mode="r+", use_consolidated=False)
     root["session_description"][:] = np.array(["a\0b"], dtype=object)
-    with pytest.raises(ValueRefusedError, match=r"a\.zarr: .*\(/session_description\)"):
+    with pytest.raises(errors.ValueRefusedError, match=r"a\.zarr: .*\(/session_description\)"):
         convert(tmp_path / "a.zarr", tmp_path / "b.nwb", check=False)
     assert leftovers(tmp_path, "a.nwb", "a.zarr") == []
 
 
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
 def test_an_interrupted_conversion_leaves_the_old_file(tmp_path: Path, target: str) -> None:
-    simple(tmp_path / "a.h5", x=np.arange(5))
+    hdf5_file(tmp_path / "a.h5", x=np.arange(5))
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
-    simple(tmp_path / "b.h5", y=np.arange(2))
+    hdf5_file(tmp_path / "b.h5", y=np.arange(2))
     convert(tmp_path / "b.h5", tmp_path / "b.zarr")
     source = tmp_path / ("a.h5" if target == "b.zarr" else "a.zarr")
     with pytest.raises(KeyboardInterrupt):
@@ -464,10 +449,8 @@ def test_a_link_that_pynwb_needs_is_named(tmp_path: Path, source: str, policy: A
     nwbfile = samples.plain_nwbfile()
     nwbfile.create_electrode_group("shank", "a shank", "CA1", device=nwbfile.create_device("probe"))
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
-    document = path / ".zmetadata"
-    content = json.loads(document.read_text())
-    content["metadata"]["general/extracellular_ephys/shank/.zattrs"]["zarr_link"][0]["source"] = source
-    document.write_text(json.dumps(content))
+    with edited_json(path / ".zmetadata") as content:
+        content["metadata"]["general/extracellular_ephys/shank/.zattrs"]["zarr_link"][0]["source"] = source
     with pytest.raises(UnsupportedFileError, match="shank/device in ") as caught:
         convert(path, tmp_path / "c.nwb", read_options=ReadOptions(external_links=policy))
     assert says in str(caught.value)
@@ -476,14 +459,12 @@ def test_a_link_that_pynwb_needs_is_named(tmp_path: Path, source: str, policy: A
 
 def test_no_name_leads_out_of_the_copy(tmp_path: Path, zarr_format: Any) -> None:
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
-    document = path / (".zmetadata" if zarr_format == 2 else "zarr.json")
-    content = json.loads(document.read_text())
-    if zarr_format == 2:
-        content["metadata"]["../../evil/.zgroup"] = {"zarr_format": 2}
-    else:
-        content["consolidated_metadata"]["metadata"]["../../evil"] = {"zarr_format": 3, "node_type": "group"}
-    document.write_text(json.dumps(content))
-    with pytest.warns(DamagedMetadataWarning, match="'../../evil' is not a path inside the file"):
+    with edited_json(path / (".zmetadata" if zarr_format == 2 else "zarr.json")) as content:
+        if zarr_format == 2:
+            content["metadata"]["../../evil/.zgroup"] = {"zarr_format": 2}
+        else:
+            content["consolidated_metadata"]["metadata"]["../../evil"] = {"zarr_format": 3, "node_type": "group"}
+    with pytest.warns(errors.DamagedMetadataWarning, match="'../../evil' is not a path inside the file"):
         convert(path, tmp_path / "b.nwb")
     with h5py.File(tmp_path / "b.nwb") as file:
         assert ".." not in list(file)
@@ -571,8 +552,7 @@ def test_a_length_in_place_of_a_label_in_the_schema_becomes_text(tmp_path: Path,
         file.attrs[".specloc"] = file["specifications"].ref
     convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
     convert(tmp_path / "a.zarr", tmp_path / "b.h5")
-    with ZarrIO(tmp_path / "a.zarr", manager=get_manager()) as io:
-        assert io.read_builder()["corner"].dimension_labels == ("3",)
+    assert read_builder(tmp_path / "a.zarr", manager=get_manager())["corner"].dimension_labels == ("3",)
     assert differences(tmp_path / "a.h5", tmp_path / "b.h5") == []
 
 
@@ -586,11 +566,10 @@ def test_axes_of_a_file_without_a_schema_have_the_names_of_the_installed_one(tmp
 
 
 def test_a_filter_that_is_not_installed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
+    hdf5_dataset(tmp_path / "a.h5", "x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     monkeypatch.setattr(datasets, "usable", lambda pipeline: pipeline[0][0] != 32000)
-    with pytest.warns(FilterReplacedWarning, match="filter 32000"):
+    with pytest.warns(errors.FilterReplacedWarning, match="filter 32000"):
         convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
         assert (file["x"].compression, file["x"].compression_opts, file["x"].shuffle) == ("gzip", 4, True)
@@ -614,15 +593,14 @@ def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 # ---- report, progress, memory ---------------------------------------------------------------------------------------
 def test_paths_may_be_relative_and_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    simple(tmp_path / "a.h5", x=np.arange(3))
+    hdf5_file(tmp_path / "a.h5", x=np.arange(3))
     monkeypatch.chdir(tmp_path)
     assert convert("a.h5", Path("b.zarr")).target == os.path.join(tmp_path, "b.zarr")
 
 
 @pytest.mark.parametrize("chunks", [None, (250, 12), (40_000, 1)])
 def test_memory_is_bounded_whatever_the_chunks(tmp_path: Path, chunks: tuple[int, int] | None) -> None:
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("x", data=np.arange(40_000 * 256, dtype="<f8").reshape(-1, 256), chunks=chunks)
+    hdf5_dataset(tmp_path / "a.h5", "x", data=np.arange(40_000 * 256, dtype="<f8").reshape(-1, 256), chunks=chunks)
     for source, target in (("a.h5", "a.zarr"), ("a.zarr", "b.h5")):
         tracemalloc.start()
         convert(tmp_path / source, tmp_path / target, write_options=WriteOptions(memory_budget=32 * 2**20))

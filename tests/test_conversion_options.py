@@ -22,6 +22,7 @@ from hdmf_zarr_backend.progress import Progress
 from tests.options import arguments
 from tests.places import stored_files
 from tests.servers import S3Server
+from tests.smallfiles import hdf5_dataset
 from tests.trees import read_builder
 
 VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)
@@ -98,8 +99,7 @@ def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr
 
 def test_chosen_shards_fit_into_the_budget_of_a_store_of_complete_values(tmp_path: Path) -> None:
     budget, source = 2**22, tmp_path / "b.h5"
-    with h5py.File(source, "w") as file:
-        file.create_dataset("values", data=np.zeros((2**19, 64), "i4"), chunks=(2**12, 64), compression="gzip")
+    hdf5_dataset(source, "values", data=np.zeros((2**19, 64), "i4"), chunks=(2**12, 64), compression="gzip")
     url = "memory://options/a.zarr"
     try:
         convert(source, url, zarr_format=3, shards="auto", write_options=WriteOptions(memory_budget=budget))
@@ -116,8 +116,7 @@ def test_chosen_shards_fit_into_the_budget_of_a_store_of_complete_values(tmp_pat
 
 def test_a_shard_goes_to_a_bucket_in_parts(tmp_path: Path, s3: S3Server) -> None:
     values = np.random.default_rng(1).integers(0, 2**31, (6, 2**20), dtype="i4")  # 24 MB
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("values", data=values, chunks=(1, 2**20))
+    hdf5_dataset(tmp_path / "a.h5", "values", data=values, chunks=(1, 2**20))
     options = {"zarr_format": 3, "shards": (6, 2**20)}
     convert(tmp_path / "a.h5", tmp_path / "a.zarr", **options)
     s3.proxy.requests.clear()
@@ -131,8 +130,7 @@ def test_a_shard_goes_to_a_bucket_in_parts(tmp_path: Path, s3: S3Server) -> None
 def test_a_raw_file_that_is_missing_is_named(tmp_path: Path, call: Any) -> None:
     raw, path, other = tmp_path / "raw.bin", tmp_path / "a.h5", tmp_path / "b.h5"
     for location, options in ((path, {"external": [(str(raw), 0, 8000)]}), (other, {})):
-        with h5py.File(location, "w") as file:
-            file.create_dataset("box/x", data=np.arange(1000), **options)
+        hdf5_dataset(location, "box/x", data=np.arange(1000), **options)
     raw.unlink()
     with pytest.raises(DamagedFileError, match=r"external file '.*raw\.bin', which does not exist") as caught:
         call(path, tmp_path / "a.zarr")

@@ -21,6 +21,7 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests.places import stored_files
 from tests.samples import edit_zarr, plain_nwbfile, read_zarr
+from tests.smallfiles import hdf5_file
 from tests.trees import dataset, read_builder, root, write_builder
 from tests.watching import Interrupted
 
@@ -171,8 +172,7 @@ def test_a_link_is_followed_and_stays(tmp_path: Path, is_converted: bool, suffix
     write_w(real, 1)
     link.symlink_to(os.path.join("..", "disk", real.name))
     if is_converted:
-        with h5py.File(tmp_path / "source.h5", "w") as file:
-            file["x"] = [2]
+        hdf5_file(tmp_path / "source.h5", x=[2])
         convert(tmp_path / "source.h5", link, to="zarr", overwrite=True)
     else:
         write_w(link, 2)
@@ -220,8 +220,7 @@ def test_writers_by_two_names_exclude_each_other(tmp_path: Path) -> None:
 
 
 def test_a_conversion_to_a_link_is_resumed_by_either_name(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["x"] = np.array([7])
+    hdf5_file(tmp_path / "a.h5", x=np.array([7]))
     (tmp_path / "disk").mkdir()
     real, link = tmp_path / "disk" / "a.zarr", tmp_path / "link.zarr"
     write_w(real, 1)

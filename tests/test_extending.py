@@ -78,10 +78,9 @@ def test_a_codec_is_written_and_read(tmp_path, registered, zarr_format):
     location = tmp_path / "a.zarr"
     wrapped = ZarrDataIO(VALUES, compressor=Inverted(), chunks=(50, 10))
     write_builder(location, root(dataset("numbers", wrapped)), zarr_format=zarr_format)
-    with ZarrIO(location, "r") as io:
-        data = io.read_builder().datasets["numbers"].data
-        assert data.compressor == Inverted()
-        np.testing.assert_array_equal(data[:], VALUES)
+    data = read_builder(location).datasets["numbers"].data
+    assert data.compressor == Inverted()
+    np.testing.assert_array_equal(data[:], VALUES)
     stored = [path.read_bytes() for path in location.rglob("*") if path.is_file()]
     assert (~VALUES[:50].view("u1")).tobytes() in stored
 

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 import zarr
@@ -24,6 +23,7 @@ from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
 from tests.places import keys_of
+from tests.smallfiles import hdf5_dataset
 from tests.trees import dataset, edit_builder, group, read_builder, root, write_builder
 from tests.zarrs import needs_zarr_3
 
@@ -105,8 +105,7 @@ def test_shards_without_a_format_make_format_3(tmp_path, monkeypatch, shards, va
     data = np.arange(100)
     write_builder(tmp_path / "a.zarr", root(dataset("d", ZarrDataIO(data, chunks=(10,), shards=shards))))
     hdf5 = tmp_path / "b.h5"
-    with h5py.File(hdf5, "w") as file:
-        file.create_dataset("d", data=data, chunks=(10,))
+    hdf5_dataset(hdf5, "d", data=data, chunks=(10,))
     convert(hdf5, tmp_path / "b.zarr", shards=shards)
     plain = write_builder(tmp_path / "2.zarr", root(dataset("d", data)), zarr_format=2)
     convert(plain, tmp_path / "c.zarr", shards=shards)
@@ -243,9 +242,8 @@ def test_links_and_references_to_other_files_lead_there_from_the_new_place(numbe
     holder.set_dataset(DatasetBuilder("rows", [(1, there)], dtype=fields))
     source = write_builder(tmp_path / "old" / "a.zarr", root(holder), zarr_format=number)
     convert(source, tmp_path / "new" / "deeper" / "a.zarr", zarr_format=other)
-    with ZarrIO(tmp_path / "new" / "deeper" / "a.zarr") as io:
-        result = io.read_builder()["holder"]
-        targets = [result.links["link"].builder, result.attributes["attribute"], *result.attributes["several"],
-                   *result["refs"].data[:], result["rows"].data[0][1]]  # fmt: skip
+    result = read_builder(tmp_path / "new" / "deeper" / "a.zarr")["holder"]
+    targets = [result.links["link"].builder, result.attributes["attribute"], *result.attributes["several"],
+               *result["refs"].data[:], result["rows"].data[0][1]]  # fmt: skip
     assert {builder.source for builder in targets} == {str(neighbour)}
     assert {builder.location for builder in targets} == {"/"}

@@ -24,7 +24,8 @@ from hdmf_zarr_backend.errors import DamagedFileError, DamagedMetadataWarning, M
 from hdmf_zarr_backend.store.lock import lock_path
 from tests import samples
 from tests.documents import check_error as check
-from tests.trees import dataset, root, write_builder
+from tests.smallfiles import edited_json
+from tests.trees import dataset, read_builder, root, write_builder
 from tests.watching import listening
 
 PICKLE = {"id": "pickle", "protocol": 5}
@@ -279,21 +280,6 @@ def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
 
 
 # ---- ways out of the store -----------------------------------------------------------------------------------------
-def _touches_outside(store: Path, opened: list[str]) -> Callable[[], list[str]]:
-    """Return a function that lists the files beside the store that have been opened since this call.
-
-    The lock of a writer is beside the file.
-    """
-    before = len(opened)
-    return lambda: [
-        path
-        for path in opened[before:]
-        if path.startswith(f"{store.parent}{os.sep}")
-        and not f"{path}{os.sep}".startswith(f"{store}{os.sep}")
-        and path != lock_path(str(store))
-    ]
-
-
 OUTSIDE = ["../outside", "acquisition/../../outside", "acquisition/trace/../../../outside", "..", "./x/.."]
 
 
@@ -304,13 +290,12 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
     outside, store = tmp_path / "outside", tmp_path / "file.zarr"
     shutil.copytree(written / "identifier", outside)
     shutil.copytree(written, store)
-    document = json.loads((store / ".zmetadata").read_text())
-    document.pop("hdmf_inline", None)
-    location = name.format(absolute=outside)
-    for key in (".zarray", ".zattrs"):
-        document["metadata"][f"{location}/{key}"] = json.loads((outside / key).read_text())
-    (store / ".zmetadata").write_text(json.dumps(document))
-    touched = _touches_outside(store, nothing_runs)
+    with edited_json(store / ".zmetadata") as document:
+        document.pop("hdmf_inline", None)
+        location = name.format(absolute=outside)
+        for key in (".zarray", ".zattrs"):
+            document["metadata"][f"{location}/{key}"] = json.loads((outside / key).read_text())
+    before = len(nothing_runs)
     if name in OUTSIDE:
         told = "is not a path inside the file .* Do not trust this file"
         with pytest.warns(DamagedMetadataWarning, match=told), NWBZarrIO(store, mode) as io:
@@ -319,15 +304,15 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
     else:  # leading slashes have no meaning: a node of that name inside the store
         with NWBZarrIO(store, mode) as io:
             assert io.read_builder().get(location.strip("/")).data == ""
-    assert touched() == []
+    touched = [path for path in nothing_runs[before:] if path.startswith(f"{store.parent}{os.sep}")]
+    inside = (lock_path(str(store)), str(store))  # the lock of a writer is beside the file
+    assert [path for path in touched if path not in inside and not path.startswith(f"{store}{os.sep}")] == []
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.zarr", "outside"]
 
 
 def test_a_leading_slash_of_a_listed_name_has_no_meaning_in_format_3_either(tmp_path):
     path = write_builder(tmp_path / "a.zarr", root(dataset("a", "text")), zarr_format=3)
-    document = json.loads((path / "zarr.json").read_text())
-    nodes = document["consolidated_metadata"]["metadata"]
-    nodes["/b"] = nodes["a"]
-    (path / "zarr.json").write_text(json.dumps(document))
-    with ZarrIO(path) as io:
-        assert io.read_builder()["b"].data == ""
+    with edited_json(path / "zarr.json") as document:
+        nodes = document["consolidated_metadata"]["metadata"]
+        nodes["/b"] = nodes["a"]
+    assert read_builder(path)["b"].data == ""

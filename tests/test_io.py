@@ -28,6 +28,7 @@ from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated
 from tests.extensions import catalog, extension, write_with
 from tests.places import Place, contents, delete, keys_of, put, remove
+from tests.smallfiles import write_container
 from tests.trees import dataset, group, read_builder, root, write_builder
 
 APPEND = pytest.mark.needs("append")
@@ -409,14 +410,12 @@ def test_a_root_container_of_any_name(folder, name):
     table = DynamicTable(name=name, description="a table", columns=[VectorData(name="a", description="a", data=[1, 2])])
     table.add_column(name="to", description="by reference", data=[table, table])
     path = folder / "file.zarr"
-    with ZarrIO(path, "w", manager=get_manager()) as io:
-        io.write(table)
+    write_container(path, table)
     with ZarrIO(path, manager=get_manager()) as io:
         nwbfile = io.read()
         assert nwbfile["a"].data[:].tolist() == [1, 2]
         assert nwbfile["to"].data[1] is nwbfile
-    with ZarrIO(path, "w", manager=get_manager()) as io:
-        io.write(other)
+    write_container(path, other)
     with ZarrIO(path, manager=get_manager()) as io:
         assert io.read()["b"].data[:].tolist() == [5]
 

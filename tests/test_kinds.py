@@ -189,12 +189,11 @@ def test_a_vector_is_read_as_it_is_stated(path, tmp_path):
 def test_an_external_link_leads_to_what_the_other_vector_states(path, tmp_path):
     links = json.loads(path.read_text(encoding="utf-8"))["root"]["links"]
     outside = {name: location for name, location in links.items() if isinstance(location, dict)}
-    with ZarrIO(store_of(unpacked(path, tmp_path)), "r") as file:
-        root = file.read_builder()
-        for name, location in outside.items():
-            target = root.links[name].builder
-            result = group_of(target) if isinstance(target, GroupBuilder) else dataset_of(target)
-            assert result == stated_at(path, location)
+    root = read_builder(store_of(unpacked(path, tmp_path)))
+    for name, location in outside.items():
+        target = root.links[name].builder
+        result = group_of(target) if isinstance(target, GroupBuilder) else dataset_of(target)
+        assert result == stated_at(path, location)
     assert outside
 
 
@@ -364,11 +363,10 @@ def test_elements_are_changed_and_added(path, tmp_path):
 @of([path for path in ALONE if has_elements(path)])
 @pytest.mark.parametrize("index", [0, -1, slice(None), slice(1, None, 2), slice(0, 0), [0]], ids=str)
 def test_a_part_of_the_values(path, index):
-    with ZarrIO(store_of(path), "r") as file:
-        data = file.read_builder()["data"].data
-        values = stated(path)["datasets"]["data"]["values"]
-        wanted = values[index] if not isinstance(index, list) else [values[i] for i in index]
-        assert value_of(data[index], str(store_of(path))) == wanted
+    data = read_builder(store_of(path))["data"].data
+    values = stated(path)["datasets"]["data"]["values"]
+    wanted = values[index] if not isinstance(index, list) else [values[i] for i in index]
+    assert value_of(data[index], str(store_of(path))) == wanted
 
 
 @of(WHOLE)

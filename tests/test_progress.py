@@ -201,8 +201,7 @@ def rows(maxshape, dtype="i2"):
 @pytest.mark.parametrize("executor", [None, "threads"])
 def test_iterators_count_and_without_a_length_the_total_is_unknown(tmp_path, data, nbytes, executor):
     options, count = WriteOptions(progress=Recorded(), executor=executor), np.arange(5.0)
-    with ZarrIO(tmp_path / "a.zarr", "w", write_options=options) as io:
-        io.write_builder(root(dataset("a", data()), dataset("b", count)))
+    write_builder(tmp_path / "a.zarr", root(dataset("a", data()), dataset("b", count)), write_options=options)
     with ZarrIO(tmp_path / "a.zarr", "a", write_options=options) as io:
         first, options.progress.calls = options.progress.calls, []
         io.write_builder(root(dataset("c", data())))

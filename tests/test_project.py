@@ -30,13 +30,15 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert (command.split()[-1], rest.split()[-1]) == ("tests", "ci")
 
 
-def test_the_version_is_the_same_everywhere():
+def test_the_version_is_the_same_everywhere_and_the_package_says_that_it_is_typed():
     citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [PROJECT["version"]]
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
     assert headings[0] == "Unreleased"
     assert headings[1:2] in ([], [PROJECT["version"]])
+    assert "Typing :: Typed" in PROJECT["classifiers"]
+    assert (REPOSITORY / "src" / "hdmf_zarr_backend" / "py.typed").is_file()
 
 
 def test_every_bound_is_a_lower_one_and_all_means_all():
@@ -132,11 +134,6 @@ def test_an_entry_point_leads_somewhere(target):
     assert callable(getattr(importlib.import_module(module), name))
 
 
-def test_the_package_says_that_it_is_typed():
-    assert "Typing :: Typed" in PROJECT["classifiers"]
-    assert (REPOSITORY / "src" / "hdmf_zarr_backend" / "py.typed").is_file()
-
-
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 NOT_NOX = {"python -m pip install nox"}
 ACTIONS = r"actions/(checkout|setup-python|(up|down)load-artifact)@v\d+|pypa/gh-action-pypi-publish@release/v1"
@@ -190,13 +187,10 @@ def test_a_workflow_may_only_read_and_its_actions_are_of_a_major_version(workflo
     assert [action for action in used if not re.fullmatch(ACTIONS, action)] == []
 
 
-def test_every_session_runs_in_a_workflow():
+def test_every_session_runs_in_a_workflow_and_the_nightly_one_runs_the_whole():
     called = {name for workflow in WORKFLOWS for job in jobs_of(workflow) for name in sessions_of(job)}
     # made of those that are called, or a part of one
     assert sessions() - called == {"ci", "whole", "interop"}
-
-
-def test_the_nightly_workflow_runs_the_whole():
     (job,) = jobs_of(REPOSITORY / ".github" / "workflows" / "whole.yml")
     tree = ast.parse((REPOSITORY / "noxfile.py").read_text(encoding="utf-8"))
     assigned = [node for node in tree.body if isinstance(node, ast.Assign)]

@@ -130,20 +130,17 @@ def rich3(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples.write_zarr(tmp_path_factory.mktemp("rich3") / "rich.zarr", zarr_format=3)
 
 
-def scalar_chunks(path: Path) -> set[str]:
-    result: set[str] = set()
-    with ZarrIO(path, "r-") as io:
+def test_opening_is_one_read_and_the_values_that_builders_must_hold(rich, tmp_path):
+    rich = Path(shutil.copytree(rich, tmp_path / "a.zarr"))
+    scalars: set[str] = set()
+    with ZarrIO(rich, "r-") as io:
         stack = [("", io.read_builder())]
         while stack:
             here, group = stack.pop()
             stack.extend((f"{here}{name}/", child) for name, child in group.groups.items())
-            result |= {f"{here}{name}/0" for name, child in group.datasets.items() if not np.shape(child.data)}
-    return {key for key in result if (path / key).exists()}
-
-
-def test_opening_is_one_read_and_the_values_that_builders_must_hold(rich, tmp_path):
-    rich = Path(shutil.copytree(rich, tmp_path / "a.zarr"))
-    scalars, first_chunks = scalar_chunks(rich), {key for key in keys_of(rich) if key.endswith("/0")}
+            scalars |= {f"{here}{name}/0" for name, child in group.datasets.items() if not np.shape(child.data)}
+    scalars = {key for key in scalars if (rich / key).exists()}
+    first_chunks = {key for key in keys_of(rich) if key.endswith("/0")}
     assert len(scalars) > 10
     forget_inlined(rich)
     with watching(rich) as watched, ZarrIO(rich) as io:
@@ -209,7 +206,6 @@ def test_opening_and_closing_touches_nothing(rich, mode):
 
 @pytest.fixture(params=[2, 3])
 def chunked(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """An array of 5 by 3 chunks, in a file of each format."""
     nwbfile = samples.plain_nwbfile()
     data = ZarrDataIO(np.arange(50 * 6).reshape(50, 6), chunks=(10, 2))
     nwbfile.add_acquisition(TimeSeries(name="chunked", data=data, unit="m", rate=1.0))

@@ -15,28 +15,19 @@ import pytest
 import zarr
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, errors
 from hdmf_zarr_backend import virtual as writing
 from hdmf_zarr_backend.check.verify import verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.conversion import convert
-from hdmf_zarr_backend.errors import (
-    LimitError,
-    LinkRefusedError,
-    MetadataError,
-    ReadOnlyStoreError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UsageError,
-    WriteError,
-)
+from hdmf_zarr_backend.errors import LinkRefusedError, StoreError, StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.hdf5 import plan
 from hdmf_zarr_backend.options import ExternalLinks, Limits, ReadOptions, ReadRules
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
 from tests.places import delete_keys, put
+from tests.smallfiles import hdf5_file
 from tests.trees import read_builder
 
 DATA = np.arange(1_000_003, dtype="i4")
@@ -151,14 +142,13 @@ def test_all_chunks_are_promised_where_they_are_there_and_documents_are_bounded(
         np.testing.assert_array_equal(io.read_builder().datasets["data"].data[:], SQUARE)
     keys = open_store(pair[1])
     keys.read_rules = ReadRules(limits=Limits(max_document_bytes=100))
-    with pytest.raises(LimitError, match="max_document_bytes"):
+    with pytest.raises(errors.LimitError, match="max_document_bytes"):
         keys.get(".zgroup")
 
 
 def test_the_last_chunk_does_not_reach_beyond_the_file(tmp_path):
     values = np.random.default_rng(1).integers(0, 200, 2**22 + 15, "u1")  # a prime number of elements
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["a"], file["b"] = values, values[::-1]
+    hdf5_file(tmp_path / "a.h5", a=values, b=values[::-1])
     convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", to="virtual")
     said = references(tmp_path / "a.zarr.json")
     end = (tmp_path / "a.h5").stat().st_size
@@ -206,7 +196,7 @@ def test_nwb_containers(tmp_path):
         np.testing.assert_array_equal(result.acquisition["large"].data[10:20, 5], SQUARE[10:20, 5])
         again = pickle.loads(pickle.dumps(result.acquisition["large"].data))
         np.testing.assert_array_equal(again[-3:], SQUARE[-3:])
-    with pytest.raises(ReadOnlyStoreError):
+    with pytest.raises(errors.ReadOnlyStoreError):
         NWBZarrIO(tmp_path / "a.nwb.zarr.json", "r+")
 
 
@@ -333,8 +323,7 @@ def test_over_http(web, tmp_path):
     for name in ("a.nwb", "a.nwb.zarr.json"):
         shutil.copyfile(web.folder / name, tmp_path / "down" / name)
     for location in (f"{url}.zarr.json", tmp_path / "down" / "a.nwb.zarr.json"):
-        with NWBZarrIO(location, "r") as io:
-            np.testing.assert_array_equal(io.read().acquisition["large"].data[:], SQUARE)
+        np.testing.assert_array_equal(samples.read_zarr(location).acquisition["large"].data[:], SQUARE)
     os.utime(web.folder / "a.nwb", ns=(1, 1))
     with NWBZarrIO(f"{url}.zarr.json", "r") as io, pytest.raises(StoreError, match="has changed") as caught:
         io.read().acquisition["large"].data[:]
@@ -359,18 +348,16 @@ def test_few_requests_for_the_index(web, tmp_path, library):
 
 def test_a_pair_that_was_uploaded_is_read_in_few_requests_unless_it_has_changed(pair, web, web_proxy):
     uploaded = [Path(shutil.copyfile(path, web.folder / path.name)) for path in pair]
-    with ZarrIO(f"{web.url}/{uploaded[1].name}", "r") as io:
-        datasets = io.read_builder().datasets
-        before = web.requests
-        np.testing.assert_array_equal(datasets["data"].data[:], SQUARE)
-        assert web.requests - before == 4  # its size, both of its ends, and all chunks
-        np.testing.assert_array_equal(datasets["last"].data[-5:], DATA[-5:])
-        assert web.requests - before == 5
+    datasets = read_builder(f"{web.url}/{uploaded[1].name}").datasets
+    before = web.requests
+    np.testing.assert_array_equal(datasets["data"].data[:], SQUARE)
+    assert web.requests - before == 4  # its size, both of its ends, and all chunks
+    np.testing.assert_array_equal(datasets["last"].data[-5:], DATA[-5:])
+    assert web.requests - before == 5
     for selection in (np.s_[:], np.s_[:10, :10]):  # several chunks, and one
-        with ZarrIO(f"{web_proxy.url}/{uploaded[1].name}", "r") as io:
-            data = io.read_builder().datasets["data"].data
-            web_proxy.reset()
-            np.testing.assert_array_equal(data[selection], SQUARE[selection])
+        data = read_builder(f"{web_proxy.url}/{uploaded[1].name}").datasets["data"].data
+        web_proxy.reset()
+        np.testing.assert_array_equal(data[selection], SQUARE[selection])
         assert len(web_proxy.requests) == 4
     url = f"{web.url}/{uploaded[1].name}"
     np.testing.assert_array_equal(read(url, "data"), SQUARE)
@@ -428,11 +415,10 @@ def test_the_time_goes_with_the_metadata(web, tmp_path):
     convert(web.folder / "huge.h5", tmp_path / "local.zarr.json", to="virtual")
     assert _read_here() - before < 32 * 2**20
     for name in ("huge", "local"):
-        with ZarrIO(tmp_path / f"{name}.zarr.json", "r") as io:
-            datasets = io.read_builder().datasets
-            np.testing.assert_array_equal(datasets["one_piece"].data[-1], np.arange(512))
-            assert datasets["chunked"].data[5000, 3] == 3 and datasets["chunked"].data[-1, -1] == 4
-            assert datasets["chunked"].data[10**6, 0] == 0
+        datasets = read_builder(tmp_path / f"{name}.zarr.json").datasets
+        np.testing.assert_array_equal(datasets["one_piece"].data[-1], np.arange(512))
+        assert datasets["chunked"].data[5000, 3] == 3 and datasets["chunked"].data[-1, -1] == 4
+        assert datasets["chunked"].data[10**6, 0] == 0
 
 
 def _read_here() -> int:
@@ -443,8 +429,7 @@ def _read_here() -> int:
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
-    with h5py.File(tmp_path / "secret.h5", "w") as file:
-        file["secret"] = DATA
+    hdf5_file(tmp_path / "secret.h5", secret=DATA)
     with h5py.File(web.folder / "a.h5", "w") as file:
         file["absolute"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/secret")
         file["above"] = h5py.ExternalLink("../secret.h5", "/secret")
@@ -454,8 +439,7 @@ def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
         file["root"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/")
         file["through"] = h5py.SoftLink("/root/secret")
         file["neighbour"] = h5py.ExternalLink("b.h5", "/data")
-    with h5py.File(web.folder / "b.h5", "w") as file:
-        file["data"] = DATA
+    hdf5_file(web.folder / "b.h5", data=DATA)
     with warnings.catch_warnings(action="ignore"):
         convert(f"{web.url}/a.h5", tmp_path / "a.zarr.json", to="virtual")
     said = references(tmp_path / "a.zarr.json")
@@ -560,7 +544,7 @@ def test_a_server_names_no_local_file_and_no_other_server(secret, web, tmp_path)
 def test_a_damaged_record(tmp_path, record):
     target = tmp_path / "a.zarr.json"
     target.write_text(json.dumps({"version": 1, "_hdmf": record, "refs": {".zgroup": "{}"}}))
-    with pytest.raises(MetadataError) as caught:
+    with pytest.raises(errors.MetadataError) as caught:
         open_store(target).get(".zgroup")
     assert caught.value.store == str(target)
 
@@ -576,7 +560,7 @@ def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr.json") == []
     monkeypatch.setattr(writing, "MOST_INLINED", 2**21)
     said = r"at most 2,097,152 are allowed: /szip \(4,000,012 bytes\).*Convert without to=\"virtual\""
-    with pytest.raises(WriteError, match=said):
+    with pytest.raises(errors.WriteError, match=said):
         convert(tmp_path / "a.h5", tmp_path / "b.zarr.json", to="virtual")
     assert not (tmp_path / "b.zarr.json").exists()
 

@@ -46,13 +46,17 @@ def test_the_checksum_is_that_of_zarr_checksum(tmp_path, zarr_format):
     assert (report.count, report.nbytes) == (wanted.count, wanted.size)
 
 
-def test_the_checksum_of_known_trees():
+def test_the_checksum_of_known_trees_needs_a_listing():
     """Values of the archive's documentation: of nothing, and of one empty file."""
     assert checking.checksum({}, {}) == "481a2f77ab786a0f45aafd5db0971caa-0--0"
     store = MemoryStore({"foo/bar": b"", "foo/baz/x": b"abc", "foo/.git/x": b"not a part of it"}, "a.zarr")
     result = checking.check_dandi(store, Report(store.location, "chunks"))
     assert (result.count, result.nbytes, result.depth) == (2, 3, 3)
     assert result.checksum.endswith("-2--3")
+    store = MemoryStore({}, "a.zarr")
+    store.abilities = Abilities(listing=False)
+    with pytest.raises(UsageError, match="cannot list"):
+        checking.check_dandi(store, Report(store.location, "chunks"))
 
 
 def test_the_depth(tmp_path):
@@ -76,13 +80,6 @@ def test_names_sizes_and_number(tmp_path, monkeypatch):
     assert {"dandi-name", "dandi-size"} <= set(report.counts)
     assert report.counts["dandi-name"] == 4
     assert [remark.kind for remark in report.remarks if remark.kind.startswith("dandi")] == ["dandi-count"]
-
-
-def test_a_store_without_a_listing_is_refused():
-    store = MemoryStore({}, "a.zarr")
-    store.abilities = Abilities(listing=False)
-    with pytest.raises(UsageError, match="cannot list"):
-        checking.check_dandi(store, Report(store.location, "chunks"))
 
 
 def test_on_the_command_line(tmp_path, capsys):

@@ -6,25 +6,18 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 import zarr
 
-from hdmf_zarr_backend import ZarrIO, consolidate, convert, repair, verify
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    MetadataError,
-    NotZarrError,
-    ReadOnlyStoreError,
-    StoreError,
-    StoreNotFoundError,
-)
+from hdmf_zarr_backend import consolidate, convert, errors, repair, verify
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, NotZarrError, ReadOnlyStoreError, StoreError
 from tests import trees
 from tests.checks.test_strays import KINDS
 from tests.checks.test_verify import attributes_of, change_attributes, found, is_v3, links_of, scalar_of, store, written
 from tests.documents import forget_consolidated
 from tests.places import stored_files
+from tests.smallfiles import edited_json, hdf5_file
 
 __all__ = ["store", "written"]
 
@@ -36,17 +29,13 @@ def content_of(path: Path) -> dict[str, Any]:
 
 def add_attribute(store: Path) -> None:
     """Change an attribute as a program does that knows nothing of the consolidated document."""
-    path = attributes_of(store, "box")
-    document = json.loads(path.read_text())
-    (document["attributes"] if is_v3(store) else document)["new"] = 1
-    path.write_text(json.dumps(document))
+    with edited_json(attributes_of(store, "box")) as document:
+        (document["attributes"] if is_v3(store) else document)["new"] = 1
 
 
 def spoil_copy(store: Path, key: str) -> None:
-    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
-    document = json.loads(top.read_text())
-    (document["consolidated_metadata"] if is_v3(store) else document)["hdmf_inline"]["chunks"][key] = "eHg="
-    top.write_text(json.dumps(document))
+    with edited_json(store / ("zarr.json" if is_v3(store) else ".zmetadata")) as document:
+        (document["consolidated_metadata"] if is_v3(store) else document)["hdmf_inline"]["chunks"][key] = "eHg="
 
 
 def test_a_whole_file_is_not_changed(store):
@@ -56,7 +45,7 @@ def test_a_whole_file_is_not_changed(store):
     assert stored_files(store) == files
     consolidate(store)
     assert content_of(store) == content
-    with pytest.raises(StoreNotFoundError):
+    with pytest.raises(errors.StoreNotFoundError):
         repair(store.with_name("nothing.zarr"))
     with pytest.raises(ReadOnlyStoreError):
         consolidate(trees.write_builder(store.with_name("a.zarr.zip"), trees.root()))
@@ -70,10 +59,9 @@ def test_a_change_of_another_program_is_seen_after_consolidating(store):
     assert not verify(store).is_sound
     consolidate(store)
     assert verify(store).is_sound
-    with ZarrIO(store) as io:
-        root = io.read_builder()
-        assert root["new"].attributes["x"] == 5
-        assert root["box"].attributes["y"] == 6
+    root = trees.read_builder(store)
+    assert root["new"].attributes["x"] == 5
+    assert root["box"].attributes["y"] == 6
 
 
 def test_a_stale_consolidated_document_is_made_anew(store):
@@ -135,13 +123,11 @@ def test_a_damaged_document_is_saved_by_a_conversion_while_there_is_a_good_copy(
     ({"id": "delta", "dtipe": "<i4"}, "document-damaged"), ({"id": "dolta", "dtype": "<i4"}, "library-missing"),
 ], ids=["option", "name"])  # fmt: skip
 def test_a_document_whose_codec_does_not_exist_does_not_replace_the_good_copy(store, codec, kind):
-    path = store / "texts" / ("zarr.json" if is_v3(store) else ".zarray")
-    document = json.loads(path.read_text())
-    if is_v3(store):
-        document["codecs"].append({"name": f"numcodecs.{codec.pop('id')}", "configuration": codec})
-    else:
-        document["compressor"] = codec
-    path.write_text(json.dumps(document))
+    with edited_json(store / "texts" / ("zarr.json" if is_v3(store) else ".zarray")) as document:
+        if is_v3(store):
+            document["codecs"].append({"name": f"numcodecs.{codec.pop('id')}", "configuration": codec})
+        else:
+            document["compressor"] = codec
     before, texts = stored_files(store), trees.read_builder(store)["texts"].data[:].tolist()
     for level in ("structure", "chunks"):
         assert [problem.kind for problem in verify(store, level).problems] == [kind]
@@ -232,9 +218,8 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
     repairs = repair(store)
     assert repairs.done == ["wrote a new consolidated document"]
     assert [(problem.path, problem.kind) for problem in repairs.left] == [("/scalar", "inlined-stale")]
-    with ZarrIO(store) as io:
-        root = io.read_builder()
-        assert (root["scalar"].data, root["box"].attributes["new"]) == (3.5, 1)
+    root = trees.read_builder(store)
+    assert (root["scalar"].data, root["box"].attributes["new"]) == (3.5, 1)
     assert repair(store).done == []
     location.unlink()
     assert repair(store).left == []
@@ -310,21 +295,18 @@ def test_nothing_is_written_back_to_another_node(store):
     assert stored_files(store) == before
 
 
-CRAFTED = ["../../outside/{}", "/outside/{}", "box//new/{}", "box/./target/{}", "texts/in/{}", "new/.zmetadata"]
-
-
-@pytest.mark.parametrize("name", CRAFTED)
+@pytest.mark.parametrize("name", [
+    "../../outside/{}", "/outside/{}", "box//new/{}", "box/./target/{}", "texts/in/{}", "new/.zmetadata"
+])  # fmt: skip
 def test_nothing_is_written_where_no_node_can_be(store, name):
-    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
-    document = json.loads(top.read_text())
-    if is_v3(store):
-        metadata = document["consolidated_metadata"]["metadata"]
-        if name.endswith(".zmetadata"):
-            pytest.skip("it is a node of format 3 as any other")
-        metadata[name.format("").rstrip("/")] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-    else:
-        document["metadata"][name.format(".zgroup")] = {"zarr_format": 2}
-    top.write_text(json.dumps(document))
+    with edited_json(store / ("zarr.json" if is_v3(store) else ".zmetadata")) as document:
+        if is_v3(store):
+            metadata = document["consolidated_metadata"]["metadata"]
+            if name.endswith(".zmetadata"):
+                pytest.skip("it is a node of format 3 as any other")
+            metadata[name.format("").rstrip("/")] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+        else:
+            document["metadata"][name.format(".zgroup")] = {"zarr_format": 2}
     before = {str(path) for path in store.parent.rglob("*")}
     with warnings.catch_warnings(action="ignore"):
         assert "consolidated-stale" in {problem.kind for problem in verify(store).problems}
@@ -346,8 +328,7 @@ def test_nothing_is_written_behind_a_symbolic_link(store):
 @pytest.mark.parametrize("repair_", [repair, consolidate])
 def test_an_hdf5_file_is_not_repaired(tmp_path, repair_):
     path = tmp_path / "a.nwb"
-    with h5py.File(path, "w") as file:
-        file["x"] = np.arange(1000)
+    hdf5_file(path, x=np.arange(1000))
     before = path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(NotZarrError, match="If it is cut short, download or copy it again") as caught:
         repair_(path)

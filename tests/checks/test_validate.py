@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 import pynwb
 import pytest
-from hdmf.common import DynamicTable, VectorData, get_manager
+from hdmf.common import DynamicTable, VectorData
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, validate, verify
+from hdmf_zarr_backend import NWBZarrIO, consolidate, convert, validate, verify
 from hdmf_zarr_backend.check.findings import KINDS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, StoreNotFoundError, UsageError
@@ -22,6 +22,7 @@ from hdmf_zarr_backend.options import ReadOptions
 from tests import documents, samples
 from tests.extensions import extension, write_with
 from tests.places import stored_files
+from tests.smallfiles import edited_json, write_container
 
 TRACE = "acquisition/trace"
 SHANK = "general/extracellular_ephys/shank0"
@@ -35,21 +36,18 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A valid file in Zarr, of format 2, to be changed."""
     return samples.write_zarr(tmp_path / "plain.zarr", samples.plain_nwbfile())
 
 
 def change(path: Path, node: str, work: Callable[[dict[str, Any]], object]) -> None:
-    document = json.loads((path / ".zmetadata").read_text())
-    work(document["metadata"].setdefault(f"{node}/.zattrs".lstrip("/"), {}))
-    (path / ".zmetadata").write_text(json.dumps(document))
+    with edited_json(path / ".zmetadata") as document:
+        work(document["metadata"].setdefault(f"{node}/.zattrs".lstrip("/"), {}))
 
 
 def drop(path: Path, node: str) -> None:
-    document = json.loads((path / ".zmetadata").read_text())
-    metadata = document["metadata"]
-    document["metadata"] = {key: value for key, value in metadata.items() if not key.startswith(f"{node}/")}
-    (path / ".zmetadata").write_text(json.dumps(document))
+    with edited_json(path / ".zmetadata") as document:
+        metadata = document["metadata"]
+        document["metadata"] = {key: value for key, value in metadata.items() if not key.startswith(f"{node}/")}
     shutil.rmtree(path / node)
 
 
@@ -236,10 +234,8 @@ def test_a_namespace_by_name(plain):
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """A file of hdmf alone."""
     columns = [VectorData(name="a", description="numbers", data=np.arange(3))]
-    with ZarrIO(tmp_path / "a.zarr", "w", manager=get_manager()) as io:
-        io.write(DynamicTable(name="table", description="a table", columns=columns))
+    write_container(tmp_path / "a.zarr", DynamicTable(name="table", description="a table", columns=columns))
     return tmp_path / "a.zarr"
 
 

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import documents, samples, trees
+from tests.smallfiles import edited_json
 from tests.zarrs import needs_zarr_3, open_group
 
 FORMATS = (2, 3)
@@ -79,10 +80,8 @@ def attributes_of(store: Path, node: str) -> Path:
 
 def change_attributes(store: Path, node: str, change: Callable[[dict[str, Any]], None]) -> None:
     """Change the attributes of a node, in its own document and in the consolidated one."""
-    path = attributes_of(store, node)
-    document = json.loads(path.read_text())
-    change(document["attributes"] if is_v3(store) else document)
-    path.write_text(json.dumps(document))
+    with edited_json(attributes_of(store, node)) as document:
+        change(document["attributes"] if is_v3(store) else document)
     top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
     whole = json.loads(top.read_text())
     if is_v3(store):
@@ -261,12 +260,10 @@ def test_a_link_to_another_object_and_one_that_is_none(store):
 
 def test_references_to_nothing(store):
     shutil.rmtree(store / "box" / "target")
-    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
-    document = json.loads(top.read_text())
-    metadata = document["consolidated_metadata"]["metadata"] if is_v3(store) else document["metadata"]
-    for key in [key for key in metadata if key.startswith("box/target")]:
-        del metadata[key]
-    top.write_text(json.dumps(document))
+    with edited_json(store / ("zarr.json" if is_v3(store) else ".zmetadata")) as document:
+        metadata = document["consolidated_metadata"]["metadata"] if is_v3(store) else document["metadata"]
+        for key in [key for key in metadata if key.startswith("box/target")]:
+            del metadata[key]
     report = verify(store, "links")
     assert found(report) == {
         ("/", "reference-dangling"), ("/references", "reference-dangling"), ("/rows", "reference-dangling")
@@ -329,10 +326,16 @@ def test_nodes_that_only_one_of_them_has(store):
     assert {kind for path, kind in kinds if path == "/texts"} == {"document-missing", "chunk-missing"}
 
 
-def test_a_single_array_is_no_file(store, tmp_path):
+def test_a_limit_a_file_that_is_being_written_and_a_single_array(store, tmp_path):
     shutil.copytree(store / "numbers", tmp_path / "alone.zarr")
     with pytest.raises(NotZarrError, match=r"alone\.zarr: this is a single Zarr array"):
         verify(tmp_path / "alone.zarr")
+    report = verify(store, read_options=ReadOptions(limits=Limits(max_document_bytes=100)))
+    assert found(report) == {("/", "limit")}
+    assert "max_document_bytes" in report.problems[0].message
+    assert found(verify(store, read_options=ReadOptions(limits=Limits(max_chunk_bytes=10)))) >= {("/numbers", "limit")}
+    change_attributes(store, "", lambda attributes: attributes["_hdmf"].update(writing={"pid": 1}))
+    assert ("/", "incomplete") in found(verify(store, "structure"))
 
 
 def test_without_a_consolidated_document(tmp_path):
@@ -342,15 +345,6 @@ def test_without_a_consolidated_document(tmp_path):
     assert "not-consolidated" in report.counts
     (path / "box" / ".zgroup").unlink()  # only its members imply it
     assert ("/box", "group-implied") in found(verify(path, "structure"))
-
-
-def test_a_limit_and_a_file_that_is_being_written(store):
-    report = verify(store, read_options=ReadOptions(limits=Limits(max_document_bytes=100)))
-    assert found(report) == {("/", "limit")}
-    assert "max_document_bytes" in report.problems[0].message
-    assert found(verify(store, read_options=ReadOptions(limits=Limits(max_chunk_bytes=10)))) >= {("/numbers", "limit")}
-    change_attributes(store, "", lambda attributes: attributes["_hdmf"].update(writing={"pid": 1}))
-    assert ("/", "incomplete") in found(verify(store, "structure"))
 
 
 # ---- the schema, and other stores -----------------------------------------------------------------------------------
@@ -444,7 +438,6 @@ def test_a_zip_file_is_a_file_and_what_is_none_is_an_error(tmp_path):
 
 # ---- what is lost, and saving the rest ------------------------------------------------------------------------------
 def damaged(path: Path, **form: Any) -> tuple[Path, np.ndarray]:
-    """Return a file with a chunk that is cut short and one that is gone, and what can be saved of its values."""
     numbers = np.arange(1, 321, dtype="i2").reshape(40, 8)
     shards = {"shards": (20, 4)} if form.get("zarr_format") == 3 else {}
     trees.write_builder(

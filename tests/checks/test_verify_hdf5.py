@@ -15,13 +15,13 @@ from hdmf_zarr_backend.errors import StoreLockedError
 from tests import samples
 from tests.checks.test_verify import found
 from tests.servers import WebServer
+from tests.smallfiles import hdf5_file
 
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     """A file with links and references to nothing, and a damaged chunk."""
-    with h5py.File(tmp_path / "other.h5", "w") as file:
-        file["there"] = 1
+    hdf5_file(tmp_path / "other.h5", there=1)
     path = tmp_path / "broken.h5"
     with h5py.File(path, "w") as file:
         file["a"], file["gone"], file["null"] = np.arange(10), 5, h5py.Empty("i4")
@@ -142,8 +142,7 @@ def test_chunks_that_are_refused_are_damage_of_a_virtual_file(tmp_path):
     """All that it has is in the HDF5 file; a link to another file is only a remark."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "here").mkdir()
-    with h5py.File(tmp_path / "elsewhere" / "a.h5", "w") as file:
-        file["x"] = np.random.default_rng(0).random(1_000_000)
+    hdf5_file(tmp_path / "elsewhere" / "a.h5", x=np.random.default_rng(0).random(1_000_000))
     target = tmp_path / "here" / "a.zarr.json"
     convert(tmp_path / "elsewhere" / "a.h5", target, to="virtual", check=False)
     assert not verify(target).problems

@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
 from hdmf_zarr_backend import WriteOptions
 from hdmf_zarr_backend.cli.main import main
 from tests.cli.conftest import Terminal
+from tests.smallfiles import hdf5_file
 
 MANY = {
     "verify": "without damage", "consolidate": "consolidated", "upgrade": "are of format 3",
@@ -24,7 +24,6 @@ MANY = {
 
 @pytest.fixture
 def files(small: Path) -> list[Path]:
-    """Two good files around one that is damaged, and a path where nothing is."""
     for index in range(3):
         (small / "data" / str(index)).write_bytes(bytes(24))
     paths = [small, small.with_name("bad.zarr"), small.with_name("gone.zarr"), small.with_name("z.zarr")]
@@ -156,10 +155,8 @@ def test_a_folder_means_the_files_in_it(command, files, zarrio):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT between processes")
 def test_what_was_converted_before_ctrl_c_is_in_the_json(tmp_path):
     """In a process of its own: Ctrl-C comes while the second file is converted."""
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["data"] = [1, 2, 3]
-    with h5py.File(tmp_path / "b.h5", "w") as file:
-        file["data"] = np.random.default_rng(0).integers(0, 200, (2000, 50_000), "u1")
+    hdf5_file(tmp_path / "a.h5", data=[1, 2, 3])
+    hdf5_file(tmp_path / "b.h5", data=np.random.default_rng(0).integers(0, 200, (2000, 50_000), "u1"))
     # a shell that runs the tests in the background lets its processes ignore Ctrl-C
     run = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     run += "from hdmf_zarr_backend.cli.main import main; sys.exit(main())"

@@ -14,6 +14,7 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from tests import trees
 from tests.samples import START, write_zarr
+from tests.smallfiles import edited_json
 
 
 @pytest.fixture
@@ -24,10 +25,9 @@ def a(small: Path) -> Path:
 @pytest.fixture
 def b(a: Path) -> Path:
     copy = Path(shutil.copytree(a, a.with_name("b.zarr")))
-    document = json.loads((copy / ".zmetadata").read_text())
-    document["metadata"]["data/.zarray"]["chunks"] = [5]
-    document["metadata"][".zattrs"]["unit"] = float("nan")
-    (copy / ".zmetadata").write_text(json.dumps(document))
+    with edited_json(copy / ".zmetadata") as document:
+        document["metadata"]["data/.zarray"]["chunks"] = [5]
+        document["metadata"][".zattrs"]["unit"] = float("nan")
     (copy / "data/0").write_bytes(np.ones(5, [("a", "<i4"), ("b", "<f8")]).tobytes())
     return copy
 
@@ -67,10 +67,9 @@ def test_kinds_can_be_left_out_and_the_structure_alone_reads_no_chunk(a, b, zarr
 def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(a, b, zarrio):
     for path in (a, b):
         shutil.copytree(path / "data", path / "another")
-        document = json.loads((path / ".zmetadata").read_text())
-        documents = document["metadata"]
-        documents |= {key.replace("data/", "another/"): text for key, text in documents.items() if "data/" in key}
-        (path / ".zmetadata").write_text(json.dumps(document))
+        with edited_json(path / ".zmetadata") as document:
+            documents = document["metadata"]
+            documents |= {key.replace("data/", "another/"): text for key, text in documents.items() if "data/" in key}
     (b / "another/0").write_bytes(b"damaged")
     captured = zarrio("compare", a, b, "--ignore", "chunks,attribute", code=1)
     lines = captured.out.splitlines()

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 
@@ -18,6 +17,7 @@ from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.options import CODECS, ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
 from tests import trees
+from tests.smallfiles import hdf5_file
 
 DEFAULTS = {
     "to": None, "overwrite": False, "check": True, "zarr_format": None, "link_data": True, "codec": "keep",
@@ -57,12 +57,18 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
     return result
 
 
-def test_a_source_and_a_target(calls, capsys):
+def test_a_source_and_a_target_and_one_spelling_of_each_option(calls, capsys, zarrio):
     assert main(["convert", "a.nwb", "b.zarr"]) == 0
     assert calls == [("a.nwb", "b.zarr", DEFAULTS)]
     captured = capsys.readouterr()
     assert captured.out.startswith("a.nwb -> b.zarr: 7 groups in 0.0 s")
     assert captured.err == ""
+    assert main(["convert", "--external-links", "copy", "a.nwb", "b.zarr"]) == 2
+    assert "did you mean --overwrite?" in zarrio("convert", "--over", "a.nwb", "b.zarr", code=2).err
+    assert calls == []
+    shown = zarrio("convert", "--help").out
+    assert "--no-link-data" in shown
+    assert "--external-links {follow,within,never}" in shown
 
 
 def test_the_options_are_passed_on(calls):
@@ -86,15 +92,6 @@ def test_the_options_are_passed_on(calls):
 def test_a_scheduler_is_passed_on_by_its_address(calls, given, address):
     assert main(["convert", "--scheduler", given, "a.nwb", "b.zarr"]) == 0
     assert calls[0][2]["write_options"].executor == address
-
-
-def test_each_option_has_one_spelling(calls, zarrio):
-    assert main(["convert", "--external-links", "copy", "a.nwb", "b.zarr"]) == 2
-    assert "did you mean --overwrite?" in zarrio("convert", "--over", "a.nwb", "b.zarr", code=2).err
-    assert calls == []
-    shown = zarrio("convert", "--help").out
-    assert "--no-link-data" in shown
-    assert "--external-links {follow,within,never}" in shown
 
 
 @pytest.mark.parametrize("codec", ["keep", *CODECS])
@@ -157,8 +154,7 @@ def test_there_and_back_and_nothing_differs(nwb, zarrio):
 
 
 def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(tmp_path, zarrio):
-    with h5py.File(tmp_path / "old.nwb", "w") as file:
-        file["nwb_version"] = "NWB-1.0.6"
+    hdf5_file(tmp_path / "old.nwb", nwb_version="NWB-1.0.6")
     captured = zarrio("convert", tmp_path / "old.nwb", tmp_path / "old.zarr", code=2)
     assert captured.err.count("\n") == 1
     assert "--no-check" in captured.err

@@ -48,12 +48,14 @@ def test_arguments_and_the_exit_code_are_passed_on_and_children_have_the_alias_t
     assert (answer.stdout, answer.returncode) == (printed, 7), answer.stderr
 
 
-def test_it_takes_the_place_of_an_installed_hdmf_zarr(tmp_path):
+def test_it_takes_the_place_of_an_installed_hdmf_zarr_and_loads_nothing_before_it_is_needed(tmp_path):
     (tmp_path / "hdmf_zarr.py").write_text("__version__ = 'real'\n")
     code = "import hdmf_zarr; print(hdmf_zarr.__version__)"
     with_path = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCES)])}
     assert run(tmp_path, "python", "-c", code, **with_path).stdout == f"{VERSION}\n"
     assert run(tmp_path, "-c", code, start=[], **with_path).stdout == "real\n"
+    code = "import sys; print(sorted({'hdmf', 'zarr', 'numpy'} & set(sys.modules)))"
+    assert run(tmp_path, "python", "-c", code).stdout == "[]\n"
 
 
 WRITES = """
@@ -108,11 +110,6 @@ def test_beside_hdmf_zarr_014(peer014, tmp_path):
     ]
     assert printed[0] == ["0.14.0", "0.14.0", "hdmf_zarr.utils", list(range(5))]
     assert printed[1] == [VERSION, VERSION, "hdmf_zarr_backend.array.lazy", list(range(5))]
-
-
-def test_the_tool_does_not_load_hdmf_before_it_needs_it(tmp_path):
-    code = "import sys; print(sorted({'hdmf', 'zarr', 'numpy'} & set(sys.modules)))"
-    assert run(tmp_path, "python", "-c", code).stdout == "[]\n"
 
 
 def test_options_of_python_modules_and_the_sitecustomize_of_the_user(tmp_path):

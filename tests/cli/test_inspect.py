@@ -15,12 +15,13 @@ import pytest
 from pynwb import NWBFile
 from pynwb.ecephys import ElectricalSeries
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, report
+from hdmf_zarr_backend import ZarrDataIO, convert, report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from tests.options import arguments
 from tests.samples import dataset_builders, plain_nwbfile, reference_tree, write_hdf5, write_zarr
-from tests.trees import dataset, group, root, write_builder
+from tests.smallfiles import edited_json
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
 
@@ -125,9 +126,8 @@ def test_links_and_references_are_shown_with_their_targets(tmp_path, capsys):
 
 
 def test_an_external_link_names_the_file(small, capsys):
-    metadata = json.loads((small / ".zmetadata").read_text())
-    metadata["metadata"][".zattrs"]["zarr_link"] = [{"name": "far", "source": "../b.zarr", "path": "/x"}]
-    (small / ".zmetadata").write_text(json.dumps(metadata))
+    with edited_json(small / ".zmetadata") as metadata:
+        metadata["metadata"][".zattrs"]["zarr_link"] = [{"name": "far", "source": "../b.zarr", "path": "/x"}]
     assert line_of(inspect(capsys, small), "far").endswith(f"→ {small.parent}/b.zarr:/x")
     far = document(capsys, small)["nodes"]["/far"]
     assert far["target"] == {"path": "/x", "file": f"{small.parent}/b.zarr"}
@@ -138,16 +138,15 @@ def test_words_and_sizes_of_every_type(tmp_path, capsys):
     builders = dataset_builders()
     path = write_builder(tmp_path / "a.zarr", root(*builders.values()))
     nodes = document(capsys, path)["nodes"]
-    with ZarrIO(path, "r") as io:
-        read = io.read_builder()
-        for name in builders:
-            node = nodes[f"/{name}"]
-            data = read[name].data
-            assert node["shape"] == (list(np.shape(data)) if name != "text_rows" else [2]), name
-            dtype = getattr(data, "dtype", None)
-            if isinstance(dtype, np.dtype) and dtype.kind in "?biufc":
-                assert node["dtype"].removesuffix(" big-endian") == dtype.name, name
-                assert node["bytes"] == data.nbytes, name
+    read = read_builder(path)
+    for name in builders:
+        node = nodes[f"/{name}"]
+        data = read[name].data
+        assert node["shape"] == (list(np.shape(data)) if name != "text_rows" else [2]), name
+        dtype = getattr(data, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtype.kind in "?biufc":
+            assert node["dtype"].removesuffix(" big-endian") == dtype.name, name
+            assert node["bytes"] == data.nbytes, name
     assert nodes["/texts"]["dtype"] == "text"
     assert nodes["/texts"]["bytes"] is None
     assert nodes["/time"]["dtype"] == "isodatetime"
@@ -223,22 +222,20 @@ def test_what_cannot_be_looked_at_is_told_in_one_line(tmp_path, zarrio, make, sa
 ])  # fmt: skip
 def test_damaged_metadata_are_told_with_file_and_node(small, zarrio, key, name, value):
     (small / ".zmetadata").unlink()
-    damaged = json.loads((small / key).read_text())
-    damaged[name] = value
-    (small / key).write_text(json.dumps(damaged))
+    with edited_json(small / key) as damaged:
+        damaged[name] = value
     shown = zarrio("inspect", small, code=2).err
     assert str(small) in shown
     assert "(/)" in shown
 
 
 def test_strange_but_legal_metadata_do_no_harm(small, capsys):
-    metadata = json.loads((small / ".zmetadata").read_text())
-    metadata["metadata"]["data/.zattrs"] = {
-        "neurodata_type": ["x"], "data_type": "Fallback", "zarr_dtype": {"a": 1}, "_hdmf": "no note", "null": None,
-        "nested": {"zarr_dtype": "object", "value": 3}, "_ARRAY_DIMENSIONS": 7,
-    }  # fmt: skip
-    metadata["metadata"]["data/.zarray"]["compressor"] = {"id": "blosc", "shuffle": [1], "clevel": {}}
-    (small / ".zmetadata").write_text(json.dumps(metadata))
+    with edited_json(small / ".zmetadata") as metadata:
+        metadata["metadata"]["data/.zattrs"] = {
+            "neurodata_type": ["x"], "data_type": "Fallback", "zarr_dtype": {"a": 1}, "_hdmf": "no note", "null": None,
+            "nested": {"zarr_dtype": "object", "value": 3}, "_ARRAY_DIMENSIONS": 7,
+        }  # fmt: skip
+        metadata["metadata"]["data/.zarray"]["compressor"] = {"id": "blosc", "shuffle": [1], "clevel": {}}
     assert "Fallback" in line_of(inspect(capsys, small, "--attributes"), "data")
     document(capsys, small, "--attributes", "--sizes")
 

@@ -151,7 +151,6 @@ def test_a_file_of_references_is_there_and_a_source_that_is_gone_is_told(nwb, tm
 
 @pytest.fixture
 def folder(nwb: Path) -> Path:
-    """A folder with two HDF5 files, another file, and a folder that is not searched."""
     path = nwb.parent / "recordings"
     (path / "more").mkdir(parents=True)
     for name in ("a.nwb", "b.nwb", "more/c.nwb"):

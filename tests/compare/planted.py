@@ -85,7 +85,6 @@ Plant = Callable[[h5py.File], object]
 
 
 def of(value: Any, file: h5py.File) -> Any:
-    """Return a value, or what it makes of the file."""
     return value(file) if callable(value) else value
 
 

@@ -1,7 +1,6 @@
 """Conversions of HDF5 files differ in nothing from them; what one could lose is found."""
 
 import functools
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,14 +19,13 @@ from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.element import Target, Text
 from tests import samples
 from tests.compare import planted
+from tests.smallfiles import edited_json, hdf5_file
 
 
 def changed(converted: Path, folder: Path, plant: Callable[[dict[str, Any]], object]) -> Path:
-    """Copy a Zarr file with a change of its consolidated metadata."""
     path = Path(shutil.copytree(converted, folder / "b.zarr"))
-    document = json.loads((path / ".zmetadata").read_text())
-    plant(document["metadata"])
-    (path / ".zmetadata").write_text(json.dumps(document))
+    with edited_json(path / ".zmetadata") as document:
+        plant(document["metadata"])
     return path
 
 
@@ -39,8 +37,7 @@ def hdf5_note(path: str, name: str, value: Any) -> Callable[[dict[str, Any]], No
 def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """An HDF5 file with types and links that HDMF never writes, and the Zarr file that `convert` makes of it."""
     folder = tmp_path_factory.mktemp("everything")
-    with h5py.File(folder / "other.h5", "w") as file:
-        file["data"] = np.arange(3)
+    hdf5_file(folder / "other.h5", data=np.arange(3))
     with h5py.File(folder / "a.h5", "w") as file:
         planted.write_sample(file)
         del file["virtual"]  # becomes plain data, which is a difference

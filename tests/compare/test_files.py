@@ -17,6 +17,7 @@ from hdmf_zarr_backend.model.content import DatasetContent
 from hdmf_zarr_backend.model.element import Number, Target
 from hdmf_zarr_backend.model.render import Form
 from tests.compare.planted import PLANTED, SPEC, attribute, changed, dropped, field, places, put, write_sample
+from tests.smallfiles import hdf5_dataset
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +129,7 @@ def test_arrays_of_different_lengths_are_compared_in_their_common_part(tmp_path,
     b.flat[3 * b[0].size] = 10
     b[999:1000] = 2
     for name, values in (("a.h5", a), ("b.h5", b)):
-        with h5py.File(tmp_path / name, "w") as file:
-            file.create_dataset("data", data=values, chunks=values.shape)
+        hdf5_dataset(tmp_path / name, "data", data=values, chunks=values.shape)
     differences = compare(tmp_path / "a.h5", tmp_path / "b.h5")
     assert [each.kind for each in differences] == ["shape", "value"]  # no chunks: they follow the shape
     assert differences[1].text == text
@@ -176,12 +176,9 @@ def test_rows_are_compared_by_position_where_ids_do_not_tell_them(tmp_path, ids,
     assert differences[0].text == (text if len(places) > 1 else "rows: 1 added (id 3)")
 
 
-def test_all_rows_of_a_table_are_removed(tmp_path):
+def test_all_rows_of_a_table_are_removed_and_a_longer_row_moves_no_other(tmp_path):
     a, b = (table(tmp_path / name, ids, {9: [9]}, start=ids) for name, ids in (("a.h5", [4, 9]), ("b.h5", [])))
     assert list(map(str, compare(a, b))) == ["/trials rows: 2 removed (id 4, 9)"]
-
-
-def test_a_longer_row_of_a_table_moves_no_other(tmp_path):
     a, b = (table(tmp_path / name, [4, 5, 6], {4: tags}) for name, tags in (("a.h5", [1]), ("b.h5", [1, 2])))
     assert list(map(str, compare(a, b))) == ["/trials/tags_index value[0] length: 1 | 2"]
     with h5py.File(b, "r+") as file:
@@ -211,7 +208,7 @@ def test_what_has_another_name_is_renamed_and_compared(tmp_path):
     ]
 
 
-def test_specifications_are_compared_as_documents(sample, tmp_path):
+def test_specifications_are_compared_as_documents_and_those_that_one_file_has_are_one_line(sample, tmp_path):
     path = "specifications/core/2.0/namespace"
     document = json.dumps(SPEC, indent=2, sort_keys=True, ensure_ascii=False)
     assert compare(sample, changed(sample, tmp_path, put(path, (), document))) == []
@@ -220,8 +217,6 @@ def test_specifications_are_compared_as_documents(sample, tmp_path):
     a, b = write(tmp_path / "c.h5", data='{"a": 1}'), write(tmp_path / "d.h5", data='{"a":1}')
     assert summarise(compare(a, b)) == {"value": 1}
 
-
-def test_specifications_that_one_file_has_are_one_line(sample, tmp_path):
     def plant(file: h5py.File) -> None:
         file.move("specifications/core/2.0", "specifications/core/2.1")
         file["specifications/new/0.1/namespace"], file["specifications/new/0.1/types"] = "{}", "{}"
@@ -243,12 +238,9 @@ def test_the_length_of_a_text_is_no_difference_beside_its_value(sample, tmp_path
     assert [str(each) for each in compare(sample, other)] == ["/ attribute 'namespace': 'core' | 'longer than core'"]
 
 
-def test_relative_and_absolute_links_to_one_path_are_equal(tmp_path):
+def test_links_are_equal_by_text_or_by_what_is_meant(tmp_path):
     a = write(tmp_path / "a.h5", **{"g/data": 1, "g/link": h5py.SoftLink("./data")})
     assert compare(a, write(tmp_path / "b.h5", **{"g/data": 1, "g/link": h5py.SoftLink("/g/data")})) == []
-
-
-def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path):
     (tmp_path / "deep").mkdir()
     a = write(tmp_path / "a.h5", link=h5py.ExternalLink("other.h5", "/data"))
     moved = write(tmp_path / "deep/b.h5", link=h5py.ExternalLink("other.h5", "/data"))
@@ -259,7 +251,6 @@ def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path):
 
 
 def regions_in(path: Path) -> Any:
-    """Return the three region references of a file."""
     with closing(open_content(path)) as content:
         regions: Any = content["/regions"]
         return regions.read((slice(0, 3),))
@@ -369,8 +360,7 @@ def test_memory_stays_bounded(tmp_path, chunks, monkeypatch):
     paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
     for path, last, grid in zip(paths, (1.0, 2.0), (chunks, (100, 500)), strict=True):
         values[-1, -1] = last
-        with h5py.File(path, "w") as file:
-            file.create_dataset("data", data=values, chunks=grid)
+        hdf5_dataset(path, "data", data=values, chunks=grid)
     tracemalloc.start()
     try:
         differences = compare(*paths, ignore={"chunks"})

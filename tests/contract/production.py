@@ -27,7 +27,6 @@ def _session(name: str) -> NWBFile:
 
 
 def write_sources(folder: Path) -> None:
-    """Write the session and that of a probe as HDF5 files."""
     walk = np.cumsum(np.random.default_rng(0).normal(0, 3, (200_000, 4)), 0).astype("i2")
     nwbfile = _session("session")
     nwbfile.subject = Subject(subject_id="m1", species="Mus musculus", age="P1D")

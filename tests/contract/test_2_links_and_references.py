@@ -23,7 +23,6 @@ _OPTIONS: dict[str, Any] = {".nwb": {}, ".nwb.zarr": FOLLOW}
 
 # ---- the same as with HDF5 -----------------------------------------------------------------------------------------
 def linked_files(folder: Place, suffix: str, *, append: bool) -> Place:
-    """Write a file with soft links to groups and data, and external links to data, with either backend."""
     backend = BACKENDS[suffix]
     first, second = folder / f"first{suffix}", folder / f"second{suffix}"
     with backend(str(first), "w") as io:
@@ -120,7 +119,6 @@ def test_a_link_into_an_hdf5_file_becomes_a_copy(both, folder):
 
 # ---- other directories, moves --------------------------------------------------------------------------------------
 def neighbours(folder: Place) -> tuple[Place, Place]:
-    """Write a file that links to a group and to data of a file in another folder, and refers to it."""
     first = folder / "raw data" / "größe.zarr"
     second = folder / "sorted" / "deep" / "second.zarr"
     for file in (first, second):

@@ -27,7 +27,6 @@ REGIONS: dict[str, tuple[Any, Any, Any]] = {
 
 
 def tree() -> GroupBuilder:
-    """Return a tree with each region in an attribute, and all of them in a dataset."""
     references = {name: ZarrReference(".", "/values", region=region) for name, (region, _, _) in REGIONS.items()}
     values = dataset("values", ZarrDataIO(VALUES, chunks=(3, 5)))
     regions = dataset("regions", list(references.values()), "region")

@@ -28,7 +28,6 @@ def blocks(values: np.ndarray[Any, Any], *keys: Any) -> list[DataChunk]:
 
 
 def written(path: Place, iterator: Any, **options: Any) -> Any:
-    """Write the blocks of ``iterator``; return the array, once it was read in both modes."""
     write_builder(path, root(dataset("it", iterator)), **options)
     for mode in ("r", "r-"):
         data = read_builder(path, mode)["it"].data
@@ -104,11 +103,15 @@ def test_growing_on_any_axis(folder, values, keys):
     assert identical(written(folder / "file.zarr", iterator)[()], values)
 
 
-def test_of_overlapping_blocks_the_last_one_counts_and_there_may_be_none(folder):
+def test_blocks_that_overlap_or_differ_in_length_or_are_none(folder):
     given = [*blocks(VALUES * 0, np.s_[:7, :6]), *blocks(VALUES, *ROWS)]
     assert identical(written(folder / "file.zarr", Blocks(given, chunk_shape=(3, 3)))[()], VALUES)
     data = written(folder / "none.zarr", Blocks([], (None, 6)))
     assert (data.shape[0], data.dtype) == (0, np.dtype("i4"))
+    tree = root(dataset("long", Blocks(blocks(VALUES, *ROWS))), dataset("short", Blocks(blocks(VALUES, ROWS[0]))))
+    builder = read_builder(write_builder(folder / "file.zarr", tree, exhaust_dci=False))
+    assert identical(builder["long"].data[()], VALUES)
+    assert identical(builder["short"].data[()], VALUES[:2])
 
 
 # ---- several iterators -------------------------------------------------------------------------------------------
@@ -127,13 +130,6 @@ def test_several_iterators_one_by_one_or_a_block_of_each_in_turn(folder, exhaust
     assert identical(builder["a"].data[()], VALUES)
     assert identical(builder["b"].data[()], -VALUES)
     assert "".join(taken) == order
-
-
-def test_a_block_of_each_in_turn_with_different_lengths(folder):
-    tree = root(dataset("long", Blocks(blocks(VALUES, *ROWS))), dataset("short", Blocks(blocks(VALUES, ROWS[0]))))
-    builder = read_builder(write_builder(folder / "file.zarr", tree, exhaust_dci=False))
-    assert identical(builder["long"].data[()], VALUES)
-    assert identical(builder["short"].data[()], VALUES[:2])
 
 
 @pytest.mark.needs("append")
@@ -161,13 +157,6 @@ def broken(count: int) -> Iterator[DataChunk]:
     raise GoneError("the camera is gone")
 
 
-def check_nothing(path: Place) -> None:
-    """Assert that nothing exists; in a store without staging, the file is marked as incomplete."""
-    with pytest.raises(StoreNotFoundError):
-        ZarrIO(path)
-    assert list(path.parent.iterdir()) == []
-
-
 @pytest.mark.needs("staging")
 @pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("exhaust", [True, False])
@@ -175,7 +164,9 @@ def test_an_iterator_that_raises_leaves_nothing(folder, count, exhaust):
     tree = root(dataset("first", np.arange(3)), dataset("it", Blocks(broken(count))), dataset("last", ["a"], "utf8"))
     with ZarrIO(folder / "file.zarr", "w") as io, pytest.raises(GoneError, match="camera"):
         io.write_builder(tree, exhaust_dci=exhaust)
-    check_nothing(folder / "file.zarr")
+    with pytest.raises(StoreNotFoundError):
+        ZarrIO(folder / "file.zarr")
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.needs("append")

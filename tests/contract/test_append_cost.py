@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hdmf.build import GroupBuilder
 from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
@@ -17,14 +16,6 @@ CONSOLIDATED = {2: ".zmetadata", 3: "zarr.json"}
 """The key of the consolidated document; in format 3 it is part of the root's own."""
 
 pytestmark = pytest.mark.parametrize("zarr_format", CONSOLIDATED)
-
-
-def series_builders(count: int) -> GroupBuilder:
-    members = [
-        group(f"series{i}", dataset("data", np.arange(3) + i), dataset("text", "words"), object_id=f"id{i}")
-        for i in range(count)
-    ]
-    return root(group("acquisition", *members), object_id="root-id")
 
 
 def test_one_series_costs_the_same_in_a_small_and_in_a_large_file(tmp_path, zarr_format):
@@ -74,7 +65,11 @@ def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, zarr_fo
 
 def test_an_attribute_costs_one_document_and_nothing_new_no_more_than_the_consolidated_one(tmp_path, zarr_format):
     path = tmp_path / "file.zarr"
-    write_builder(path, series_builders(SMALL), zarr_format=zarr_format)
+    members = [
+        group(f"series{i}", dataset("data", np.arange(3) + i), dataset("text", "words"), object_id=f"id{i}")
+        for i in range(SMALL)
+    ]
+    write_builder(path, root(group("acquisition", *members), object_id="root-id"), zarr_format=zarr_format)
     with watching(path) as watched, ZarrIO(path, "r+") as io:
         builder = io.read_builder()
         builder["acquisition/series7"].attributes["comment"] = "changed"

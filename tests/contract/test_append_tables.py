@@ -38,7 +38,6 @@ def cells_of(nwbfile: Any) -> PlaneSegmentation:
 
 
 def segmentation(path: Place, mask: str) -> Place:
-    """Write a file with a table of regions, each with a mask."""
     nwbfile = samples.plain_nwbfile()
     cells = PlaneSegmentation(name="cells", description="rois", imaging_plane=mock_ImagingPlane(nwbfile=nwbfile))
     for rows in MASKS[mask]:

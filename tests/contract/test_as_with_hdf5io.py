@@ -23,6 +23,7 @@ from tests import samples
 from tests.blocks import Blocks
 from tests.documents import document
 from tests.places import contents, keys_of
+from tests.smallfiles import write_container
 from tests.trees import write_builder
 
 APPEND = pytest.mark.needs("append")
@@ -73,8 +74,7 @@ def test_an_iterator_gives_what_it_gives_to_hdf5(folder, tmp_path, axis):
 def test_a_column_of_a_wrapped_list_is_written(folder):
     data = ZarrDataIO([1, 2, 3], chunks=True, maxshape=(None,))
     table = DynamicTable(name="t", description="t", columns=[VectorData(name="x", description="x", data=data)])
-    with ZarrIO(folder / "t.zarr", "w", get_manager()) as io:
-        io.write(table)
+    write_container(folder / "t.zarr", table)
     with ZarrIO(folder / "t.zarr", "r", get_manager()) as io:
         column = io.read()["x"].data
         assert column[:].tolist() == [1, 2, 3]
@@ -222,8 +222,7 @@ def referring(folder):
     table = DynamicTable(name="table", description="t")
     table.add_column(name="target", description="references")
     table.add_row(target=one)
-    with ZarrIO(folder / "r.zarr", "w", get_manager()) as io:
-        io.write(SimpleMultiContainer(name="root", containers=[one, two, table]))
+    write_container(folder / "r.zarr", SimpleMultiContainer(name="root", containers=[one, two, table]))
     return folder / "r.zarr"
 
 
@@ -254,8 +253,7 @@ def test_a_stored_reference_for_a_row(referring):
 @pytest.mark.parametrize("mode", ["r+", "a"])
 def test_another_root_is_not_merged_into_a_file(folder, mode):
     first, second = (SimpleMultiContainer(name="root", containers=[Container(name=n)]) for n in ("one", "two"))
-    with ZarrIO(folder / "a.zarr", "w", get_manager()) as io:
-        io.write(first)
+    write_container(folder / "a.zarr", first)
     with ZarrIO(folder / "a.zarr", mode, get_manager()) as io, pytest.raises(ValueError, match="exists") as caught:
         io.write(second)
     assert first.object_id in str(caught.value)
@@ -315,8 +313,7 @@ def test_a_builder_that_names_its_file_by_a_relative_path(tmp_path, monkeypatch)
 
 
 def test_cached_namespaces_by_version(tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io:
-        io.write(SimpleMultiContainer(name="root"))
+    write_container(tmp_path / "a.zarr", SimpleMultiContainer(name="root"))
     versions = ZarrIO.get_namespaces(tmp_path / "a.zarr")
     assert set(versions) == {"hdmf-common", "hdmf-experimental"}
     group = zarr.open_group(tmp_path / "a.zarr", mode="r")
@@ -352,6 +349,5 @@ def test_which_files_are_nwb_files(folder):
 def test_lab_metadata_may_have_the_name_of_a_dataset_beside_it(folder, lazy):
     nwbfile = mock_NWBFile(notes="text")
     nwbfile.add_lab_meta_data(LabMetaData(name="lab"))
-    with NWBZarrIO(samples.write_zarr(folder / "a.zarr", nwbfile), "r", lazy=lazy) as io:
-        nwbfile = io.read()
-        assert (nwbfile.lab_meta_data["lab"].name, nwbfile.lab, nwbfile.notes) == ("lab", None, "text")
+    nwbfile = samples.read_zarr(samples.write_zarr(folder / "a.zarr", nwbfile), lazy=lazy)
+    assert (nwbfile.lab_meta_data["lab"].name, nwbfile.lab, nwbfile.notes) == ("lab", None, "text")

@@ -24,7 +24,8 @@ from tests.cells import Cell
 from tests.documents import arrays
 from tests.everything import write_everything
 from tests.places import Place, contents
-from tests.test_conversion import differences, equal_containers, simple, write_damaged
+from tests.smallfiles import hdf5_dataset, hdf5_file
+from tests.test_conversion import differences, equal_containers, write_damaged
 from tests.trees import read_builder
 
 
@@ -72,7 +73,7 @@ def test_nothing_is_lost_on_the_way_to_the_other_format_and_back(everything, fol
 def test_data_in_other_files_become_data_of_the_file(folder: Place, tmp_path: Path) -> None:
     layout = h5py.VirtualLayout((4,), "<f8")
     layout[...] = h5py.VirtualSource("part.h5", "x", (4,))
-    with h5py.File(simple(tmp_path / "part.h5", x=np.arange(4.0)), "r"), h5py.File(tmp_path / "a.h5", "w") as file:
+    with h5py.File(hdf5_file(tmp_path / "part.h5", x=np.arange(4.0)), "r"), h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_virtual_dataset("virtual", layout)
         file.create_dataset("raw", (3,), "<i2", external=str(tmp_path / "values.raw"))[...] = [1, 2, 3]
     with pytest.warns(UserWarning, match="/raw are read from the raw file"):
@@ -161,8 +162,7 @@ def test_a_codec_is_given_by_name_or_as_it_is(folder, tmp_path, cell, codec, sto
     """Format 3 has no codec of that name but the same by the name of gzip."""
     if stored == "zlib" and cell.zarr_format == 3:
         stored = "gzip"
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("values", data=VALUES, chunks=(2**11, 64), compression="gzip", shuffle=True)
+    hdf5_dataset(tmp_path / "a.h5", "values", data=VALUES, chunks=(2**11, 64), compression="gzip", shuffle=True)
     path = folder / "a.zarr"
     convert(tmp_path / "a.h5", path, codec=codec)
     node = arrays(path)["values"]
@@ -175,7 +175,7 @@ def test_a_codec_is_given_by_name_or_as_it_is(folder, tmp_path, cell, codec, sto
 
 
 def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: Path) -> None:
-    simple(tmp_path / "a.h5", group__x=np.arange(100_000), y=np.float32(1), text=["a", "b"])
+    hdf5_file(tmp_path / "a.h5", group__x=np.arange(100_000), y=np.float32(1), text=["a", "b"])
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         file["soft"], file["hard"] = h5py.SoftLink("/y"), file["y"]
     made = folder / "a.zarr"
@@ -215,7 +215,7 @@ def test_what_zarr_cannot_hold_is_refused_by_name(folder, tmp_path, name, data, 
 
 @pytest.mark.needs("staging")
 def test_damage_in_hdf5_is_reported_with_the_node_and_the_old_file_stays(folder: Place, tmp_path: Path) -> None:
-    convert(simple(tmp_path / "old.h5", y=np.arange(2)), folder / "a.zarr")
+    convert(hdf5_file(tmp_path / "old.h5", y=np.arange(2)), folder / "a.zarr")
     write_damaged(tmp_path / "a.h5")
     with pytest.raises(DamagedFileError, match=r"a\.h5: .*\(/group/x\)"):
         convert(tmp_path / "a.h5", folder / "a.zarr", overwrite=True)

@@ -14,6 +14,7 @@ from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, convert
 from tests import samples
 from tests.documents import arrays, document
+from tests.smallfiles import edited_json, hdf5_file
 
 FORMATS = (2, 3)
 
@@ -39,7 +40,6 @@ def names(path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one file in HDF5 and in both formats of Zarr, written by the backends themselves."""
     made = tmp_path_factory.mktemp("files")
     with NWBHDF5IO(made / "a.nwb", "w") as io:
         io.write(nwbfile())
@@ -59,12 +59,18 @@ def test_a_converted_file_has_the_names_of_a_written_one(folder, tmp_path, zarr_
         assert opened["data"].dims[0] == opened["timestamps"].dims[0] == "num_times"
 
 
-def test_an_exported_file_and_one_of_the_other_format_have_them_too(folder, tmp_path, zarr_format):
+def test_an_export_one_of_the_other_format_and_references_to_hdf5_chunks_have_them_too(folder, tmp_path, zarr_format):
     with NWBHDF5IO(folder / "a.nwb", "r") as source, NWBZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
         io.export(src_io=source)
     convert(folder / f"{5 - zarr_format}.zarr", tmp_path / "b.zarr", zarr_format=zarr_format)
     for name in ("a.zarr", "b.zarr"):
         assert names(tmp_path / name) == names(folder / f"{zarr_format}.zarr")
+    place = tmp_path / "a.nwb.zarr.json"
+    convert(folder / "a.nwb", place, to="virtual", zarr_format=zarr_format)
+    references = json.loads(place.read_text())["refs"]
+    key = "acquisition/raw/timestamps/" + (".zattrs" if zarr_format == 2 else "zarr.json")
+    stated = references[key] if isinstance(references[key], dict) else json.loads(references[key])
+    assert stated["_ARRAY_DIMENSIONS" if zarr_format == 2 else "dimension_names"] == ["num_times"]
 
 
 def test_names_that_an_old_conversion_left_out_come_with_the_next_one(folder, tmp_path, zarr_format):
@@ -75,28 +81,17 @@ def test_names_that_an_old_conversion_left_out_come_with_the_next_one(folder, tm
             stated["_ARRAY_DIMENSIONS"] = [f"_anonymous{i}" for i, _ in enumerate(stated["_ARRAY_DIMENSIONS"])]
             key.write_text(json.dumps(stated))
     for key in (tmp_path / "old.zarr").rglob("zarr.json"):
-        stated = json.loads(key.read_text())
-        stated.pop("consolidated_metadata", None)
-        if "dimension_names" in stated:
-            stated["dimension_names"] = [f"_anonymous{i}" for i, _ in enumerate(stated["dimension_names"])]
-        key.write_text(json.dumps(stated))
+        with edited_json(key) as stated:
+            stated.pop("consolidated_metadata", None)
+            if "dimension_names" in stated:
+                stated["dimension_names"] = [f"_anonymous{i}" for i, _ in enumerate(stated["dimension_names"])]
     (tmp_path / "old.zarr/.zmetadata").unlink(missing_ok=True)
     convert(tmp_path / "old.zarr", tmp_path / "a.zarr", zarr_format=zarr_format)
     assert names(tmp_path / "a.zarr")["acquisition/raw/timestamps"] == ["num_times"]
 
 
-def test_references_to_hdf5_chunks_have_them_too(folder, tmp_path, zarr_format):
-    place = tmp_path / "a.nwb.zarr.json"
-    convert(folder / "a.nwb", place, to="virtual", zarr_format=zarr_format)
-    references = json.loads(place.read_text())["refs"]
-    key = "acquisition/raw/timestamps/" + (".zattrs" if zarr_format == 2 else "zarr.json")
-    stated = references[key] if isinstance(references[key], dict) else json.loads(references[key])
-    assert stated["_ARRAY_DIMENSIONS" if zarr_format == 2 else "dimension_names"] == ["num_times"]
-
-
 def test_plain_hdf5_and_files_without_a_schema_have_no_names(folder, tmp_path, zarr_format):
-    with h5py.File(tmp_path / "plain.h5", "w") as file:
-        file["data"] = np.zeros((3, 4))
+    hdf5_file(tmp_path / "plain.h5", data=np.zeros((3, 4)))
     convert(tmp_path / "plain.h5", tmp_path / "plain.zarr", zarr_format=zarr_format)
     assert names(tmp_path / "plain.zarr") in ({"data": ["_anonymous3", "_anonymous4"]}, {"data": [None, None]})
 

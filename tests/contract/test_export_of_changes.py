@@ -20,12 +20,13 @@ from pynwb.file import Subject
 from pynwb.testing.mock.ecephys import mock_ElectricalSeries
 from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, compare, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, compare, convert
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError, ValueRefusedError
 from tests import samples
 from tests.contract import production
 from tests.peers import Peer
 from tests.samples import START, write_hdf5
+from tests.trees import read_builder
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:hdmf", "ignore::UserWarning:pynwb")
 
@@ -35,7 +36,6 @@ SHUFFLE = [{"id": "shuffle", "elementsize": 8}]
 
 
 def session(wrap: Any = H5DataIO, **settings: Any) -> NWBFile:
-    """Return a session with two series, units, trials, a subject and a device."""
     nwbfile = NWBFile(session_description="old", identifier="i", session_start_time=START, notes="old")
     nwbfile.subject = Subject(subject_id="m", age="P1D")
     nwbfile.keywords = ["old"]
@@ -156,13 +156,12 @@ def test_an_export_has_the_settings_that_were_chosen(tmp_path: Path, kind: str, 
         nwbfile.trials["score"].set_data_io(ZarrDataIO, data_io_kwargs=chosen | {"chunks": (5,)})
         nwbfile.trials["timeseries"].target.set_data_io(ZarrDataIO, data_io_kwargs=chosen | {"chunks": (3,)})
 
-    with NWBZarrIO(exported(tmp_path, kind, change, **options), "r") as io:
-        nwbfile = io.read()
-        columns = (_first(nwbfile).data, nwbfile.trials["score"].data)
-        assert [(data.compressor, data.chunks) for data in columns] == [(GZip(1), (50,)), (GZip(1), (5,))]
-        assert _first(nwbfile).data[:].tolist() == list(range(1000))
-        stored = json.loads((tmp_path / "target.nwb.zarr/intervals/trials/timeseries/.zarray").read_text())
-        assert (stored["chunks"][0], stored["compressor"]["id"]) == (3, "gzip")
+    nwbfile = samples.read_zarr(exported(tmp_path, kind, change, **options))
+    columns = (_first(nwbfile).data, nwbfile.trials["score"].data)
+    assert [(data.compressor, data.chunks) for data in columns] == [(GZip(1), (50,)), (GZip(1), (5,))]
+    assert _first(nwbfile).data[:].tolist() == list(range(1000))
+    stored = json.loads((tmp_path / "target.nwb.zarr/intervals/trials/timeseries/.zarray").read_text())
+    assert (stored["chunks"][0], stored["compressor"]["id"]) == (3, "gzip")
 
 
 @pytest.mark.parametrize("options", [{}, {"clear_cache": True}])
@@ -184,9 +183,8 @@ def test_a_write_has_the_settings_of_references_and_of_rows_with_them(tmp_path: 
     nwbfile.add_trial_column(name="series", description="references", data=given)
     nwbfile.trials["timeseries"].target.set_data_io(ZarrDataIO, {"chunks": (3,), "compressor": GZip(1)})
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile, zarr_format=zarr_format)
-    with ZarrIO(path, "r") as io:
-        trials = io.read_builder()["intervals/trials"].datasets
-        stored = [trials[name].data.dataset for name in ("series", "timeseries")]
+    trials = read_builder(path)["intervals/trials"].datasets
+    stored = [trials[name].data.dataset for name in ("series", "timeseries")]
     assert [array.compressor for array in stored] == [GZip(1)] * 2
     assert [array.chunks[0] for array in stored] == [4, 3]
     nwbfile = session()

@@ -78,7 +78,6 @@ def all_shown(root: AbstractContainer) -> dict[str, dict[str, Any]]:
 
 
 def many_nwbfile() -> NWBFile:
-    """Return a file in which containers have many members, links, references and tables."""
     nwbfile = samples.rich_nwbfile()
     for number in range(SIZE):
         nwbfile.add_acquisition(TimeSeries(name=f"many_{number:02}", data=[1.0, number], unit="V", rate=1.0))
@@ -158,7 +157,6 @@ SHORT = ("identity", "class", "parent", "modified", "source")
 
 
 def short(container: AbstractContainer) -> dict[str, Any]:
-    """Return what users see of a container, without what would make others."""
     parent = container.parent
     found = (
         identity(container), type(container), None if parent is None else identity(parent), container.modified,

@@ -95,7 +95,6 @@ MIXES = {
 
 
 def plain(value: Any) -> Any:
-    """Return nested lists of plain values: text instead of bytes."""
     if isinstance(value, (list, tuple, np.ndarray)):
         return [plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value

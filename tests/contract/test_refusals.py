@@ -17,18 +17,8 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import NamespaceCatalog
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    DamagedFileError,
-    FilterReplacedWarning,
-    NameRefusedError,
-    NestingError,
-    ReferenceTargetError,
-    StoreNotFoundError,
-    UsageError,
-    ValueRefusedError,
-)
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, errors
+from hdmf_zarr_backend.errors import ChunkError, NameRefusedError, NestingError, StoreNotFoundError, ValueRefusedError
 from tests import samples
 from tests.documents import arrays, forget_consolidated
 from tests.places import Place, contents, delete, put
@@ -87,14 +77,13 @@ def test_references_to_nothing_fail_when_they_are_resolved(folder):
         assert here["array"].data[0] is here
         assert here["rows"].data[0]["to"] is here
         for name in ("array", "rows"):
-            with pytest.raises(ReferenceTargetError) as failed:
+            with pytest.raises(errors.ReferenceTargetError) as failed:
                 here[name].data[1]
             check(failed.value, path, "/goal")
-            assert isinstance(failed.value, (KeyError, DamagedFileError))
+            assert isinstance(failed.value, (KeyError, errors.DamagedFileError))
 
 
 def spoil(path: Place, array: str) -> None:
-    """Replace the first chunk of an array with bytes that do not decode."""
     node = arrays(path)[array]
     put(path, f"{array}/{node.stored.chunk_name((0,) * len(node.stored.shape))}", b"\1\2\3")
 
@@ -234,7 +223,7 @@ def with_pickled_text() -> GroupBuilder:
 def test_codecs_that_format_3_cannot_express_are_refused_and_the_old_file_stays(folder, builder):
     path = write_builder(folder / "file.zarr", root(group("first")), zarr_format=3)
     before = everything_in(folder)
-    with pytest.raises(UsageError, match=r"zlib, delta|codecs delta|pickle") as caught:
+    with pytest.raises(errors.UsageError, match=r"zlib, delta|codecs delta|pickle") as caught:
         write_builder(path, builder(), zarr_format=3)
     check(caught.value, path, "/x")
     assert everything_in(folder) == before
@@ -246,7 +235,7 @@ def test_a_copy_in_format_3_has_other_codecs_where_it_must_and_the_same_values(f
     with (
         ZarrIO(folder / "old.zarr") as source,
         ZarrIO(folder / "new.zarr", "w", zarr_format=3) as io,
-        pytest.warns(FilterReplacedWarning, match=r"new\.zarr.*, /x: .* delta; .* blosc"),
+        pytest.warns(errors.FilterReplacedWarning, match=r"new\.zarr.*, /x: .* delta; .* blosc"),
     ):
         io.export(source)
     assert read_builder(folder / "new.zarr")["x"].data[:].tolist() == list(range(4000))

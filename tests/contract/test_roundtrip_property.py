@@ -37,7 +37,6 @@ LABELS = st.none() | st.text("abc,_ é", min_size=1, max_size=4)
 
 @st.composite
 def array_data(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
-    """Return data, the name of their type in HDMF, and their shape."""
     array = draw(raw_arrays(PLAIN.filter(lambda dtype: dtype.kind != "U") | STRUCTURED, SMALL))
     chunks = tuple(draw(st.integers(1, max(1, n))) for n in array.shape)
     return ZarrDataIO(array, chunks=chunks) if draw(st.booleans()) else array, None, array.shape

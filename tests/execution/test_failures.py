@@ -21,6 +21,7 @@ from hdmf_zarr_backend.write.tasks import runner
 from tests import trees
 from tests.execution.conftest import KINDS, dask_client
 from tests.places import stored_files
+from tests.smallfiles import hdf5_dataset
 
 Find = Callable[[Any], Any]
 VALUES = np.random.default_rng(0).integers(-50, 50, (400_000, 16), dtype="i2")
@@ -63,8 +64,7 @@ class Unmoved(Executor):
 
 def test_an_error_does_not_wait_for_tasks_that_are_cancelled(tmp_path):
     executor = Unmoved()
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("x", data=VALUES, chunks=(8192, 16), compression="gzip")
+    hdf5_dataset(tmp_path / "a.h5", "x", data=VALUES, chunks=(8192, 16), compression="gzip")
     options = WriteOptions(executor=executor, memory_budget=4_000_000)
     with ThreadPoolExecutor(1) as pool:
         conversion = pool.submit(convert, tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, write_options=options)
@@ -162,16 +162,13 @@ class Killer(Progress):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file whose conversion takes some hundred tasks."""
     folder = tmp_path_factory.mktemp("large")
-    with h5py.File(folder / "a.h5", "w") as file:
-        file.create_dataset("group/x", data=VALUES, chunks=(1024, 16), compression="gzip", compression_opts=9)
+    hdf5_dataset(folder / "a.h5", "group/x", data=VALUES, chunks=(1024, 16), compression="gzip", compression_opts=9)
     convert(folder / "a.h5", folder / "a.zarr", codec={"id": "zlib", "level": 1})
     return folder
 
 
 def turned(folder: Path, target: Path, executor: Any, progress: Progress) -> None:
-    """Convert to what ``target`` is, in small tasks."""
     source = folder / ("a.h5" if target.suffix == ".zarr" else "a.zarr")
     codec: Any = {"codec": {"id": "zlib", "level": 9}} if target.suffix == ".zarr" else {}
     options = WriteOptions(executor=executor, memory_budget=500_000, progress=progress)

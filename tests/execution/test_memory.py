@@ -70,7 +70,6 @@ def peaks(*steps: tuple[str, Path, Path, dict[str, Any]], who: str = "RUSAGE_SEL
 
 
 def make(path: Path, rows: int, columns: int, chunks: tuple[int, int] | None, **filters: Any) -> Path:
-    """Make an HDF5 file with a dataset of two-byte integers; its chunks are all the same."""
     with h5py.File(path, "w") as file:
         data = file.create_dataset("x", (rows, columns), "i2", chunks=chunks, **filters)
         values = np.random.default_rng(0).integers(-60, 60, chunks or (2**20 // columns, columns), dtype="i2")

@@ -119,7 +119,6 @@ def _plain(value: Any) -> Any:
 
 
 def _named(value: Any) -> str:
-    """Return the place of a builder, or of the target of a reference."""
     target = getattr(value, "builder", value)
     return str(getattr(target, "location", "") or "") + "/" + str(getattr(target, "name", target))
 

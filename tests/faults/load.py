@@ -34,10 +34,6 @@ OUTDATED = {
 """What a reader is told of a file that has changed under it, and has to open again."""
 
 
-def first_version(path: str) -> None:
-    write(path, 0)
-
-
 def write(path: Any, version: int, zarr_format: Any = None) -> int:
     """Write a version, and return a time at which the lock was held."""
     data = ZarrDataIO(np.full((ROWS, WIDTH), version, "i8"), chunks=(4, WIDTH))
@@ -84,7 +80,6 @@ def _rows_of(count: int) -> int:
 
 
 def write_turns(path: str, number: int, turns: int, seconds: float) -> dict[str, Any]:
-    """Replace the file so many times, and for so long."""
     done: list[dict[str, Any]] = []
     refused = Counter[str]()
     end = time.monotonic() + seconds
@@ -102,7 +97,6 @@ def write_turns(path: str, number: int, turns: int, seconds: float) -> dict[str,
 
 
 def append_turns(path: str, number: int, turns: int, seconds: float) -> dict[str, Any]:
-    """Add rows and a group so many times, and for so long."""
     done: list[dict[str, Any]] = []
     refused = Counter[str]()
     end = time.monotonic() + seconds
@@ -153,7 +147,7 @@ def main(arguments: list[str]) -> None:
     """
     folder, turns, seconds = arguments[0], int(arguments[1]), float(arguments[2])
     path, until = f"{folder}/a.zarr", f"{folder}/end"
-    first_version(path)
+    write(path, 0)
     working = [_started(folder, name, job, path, number, turns, seconds) for number, (name, job) in enumerate(
         [("writer", write_turns), ("writer", write_turns), ("appender", append_turns)], start=1)]  # fmt: skip
     reading = [_started(folder, "reader", read_turns, path, number, until) for number in range(8)]

@@ -33,17 +33,12 @@ HANG_SECONDS = 300
 """A job that takes longer is ended by SIGALRM."""
 
 
-def _tree(note: str, value: int) -> Any:
-    data = ZarrDataIO(np.full((6, 4), value), chunks=(2, 4), maxshape=(None, 4))
-    return trees.root(trees.group("g", trees.dataset("x", data)), note=note)
-
-
 def _write(path: Path, note: str, value: int) -> None:
-    trees.write_builder(path, _tree(note, value))
+    data = ZarrDataIO(np.full((6, 4), value), chunks=(2, 4), maxshape=(None, 4))
+    trees.write_builder(path, trees.root(trees.group("g", trees.dataset("x", data)), note=note))
 
 
 def prepare(folder: Path) -> None:
-    """Write what the jobs begin with."""
     _write(folder / "old.zarr", "old", 1)
     _write(folder / "old.zarr.zip", "old", 1)
     _write(folder / "source.zarr", "new", 2)

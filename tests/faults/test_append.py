@@ -41,10 +41,9 @@ def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence
     assert stored_files(place) == there
 
 
-@pytest.mark.parametrize(
-    ("variant", "zarr_format", "what"),
-    [("wider", 2, "another data type"), ("larger chunks", 3, "other chunks"), ("wider rows", 3, "another data type")],
-)
+@pytest.mark.parametrize(("variant", "zarr_format", "what"), [
+    ("wider", 2, "another data type"), ("larger chunks", 3, "other chunks"), ("wider rows", 3, "another data type")
+])  # fmt: skip
 def test_a_reader_from_before_is_told_of_a_change_that_is_under_way(tmp_path, variant, zarr_format, what):
     """New chunks have the names of the old ones: they are not damage, and are not taken for what was there."""
     folder = tmp_path

@@ -28,7 +28,6 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="about calls tha
 
 
 def deep_hdf5(path: Path, depth: int, name: str = "g") -> Path:
-    """Write an HDF5 file with groups in each other, and a dataset in the innermost."""
     with h5py.File(path, "w") as file:
         group = file
         for _ in range(depth):
@@ -117,7 +116,6 @@ with ZarrIO(target, "w") as io:
 
 
 def leftovers(target: Path) -> list[Path]:
-    """Return what a conversion and a writer that died leave beside a file."""
     run(_DYING, target)
     left = sorted(target.parent.glob(".*.partial"))
     assert len(left) == 2

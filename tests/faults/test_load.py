@@ -39,24 +39,18 @@ def run(folder: Path, turns: int, seconds: float = 0) -> Counter[str]:
             assert set(found["refused"]) <= {"named"}  # each was told which process has the file
             figures[f"{kind}: done"] += len(found["done"])
             figures[f"{kind}: refused"] += found["refused"].get("named", 0)
-    state = check_order([turn for found in said.values() for turn in found.get("done", [])])
+    state = [0, 0]
+    # each has noted a time at which it had the lock: it has found what the one before it has left
+    for turn in sorted(
+        (turn for found in said.values() for turn in found.get("done", [])), key=lambda turn: turn["at"]
+    ):
+        assert turn.get("found", state) == state, "a write was lost"
+        state = turn["left"]
     with ZarrIO(folder / "a.zarr") as io:
         assert list(check(io)) == state
     assert verify(folder / "a.zarr").is_sound
     assert {path.name for path in folder.iterdir() if path.suffix != ".json"} == {"a.zarr", "end"}
     return figures
-
-
-def check_order(turns: list[dict[str, Any]]) -> list[int]:
-    """Make sure that each append found what the turn before it has left, and return what the last one has left.
-
-    Each has noted a time at which it had the lock; no two can have had it at once.
-    """
-    state = [0, 0]
-    for turn in sorted(turns, key=lambda turn: turn["at"]):
-        assert turn.get("found", state) == state, "a write was lost"
-        state = turn["left"]
-    return state
 
 
 def test_two_writers_eight_readers_and_an_appender(tmp_path: Path) -> None:

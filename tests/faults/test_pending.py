@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
@@ -17,6 +16,7 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert, repair, upgr
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ChunkError, JournalWarning, StoreNotFoundError
 from tests import trees
+from tests.smallfiles import hdf5_file
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a writer is killed by a signal")
 
@@ -26,7 +26,6 @@ EARLY = "from hdmf_zarr_backend.array import edits\nedits.WAITING_BYTES = 4000\n
 
 
 def killed(code: str) -> None:
-    """Run a script that kills itself."""
     lines = f"import os, signal\nfrom hdmf_zarr_backend import ZarrIO\n{code}\nos.kill(os.getpid(), signal.SIGKILL)"
     done = subprocess.run([sys.executable, "-c", lines], cwd=Path(__file__).parents[2], timeout=600, check=False)
     assert done.returncode == -9
@@ -182,8 +181,7 @@ def test_a_new_file_whose_writer_died_is_named_and_kept(unfinished: Path, capsys
 @pytest.mark.parametrize("is_converted", [False, True], ids=["write", "conversion"])
 def test_the_next_write_deletes_what_a_dead_writer_left(unfinished: Path, tmp_path: Path, is_converted: bool) -> None:
     source = tmp_path / "source.h5"
-    with h5py.File(source, "w") as file:
-        file["x"] = [1, 2, 3]
+    hdf5_file(source, x=[1, 2, 3])
     convert(source, unfinished) if is_converted else trees.write_builder(unfinished, trees.root(note="new"))
     assert sorted(os.listdir(unfinished.parent)) == [unfinished.name]
 

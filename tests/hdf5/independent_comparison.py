@@ -11,7 +11,6 @@ TRACKED = h5p.CRT_ORDER_TRACKED
 
 
 def differences(first: Path, second: Path) -> list[str]:
-    """Return one line for each difference between two files, first path first."""
     with File(first, "r") as file, File(second, "r") as another:
         a, b = content_of(file.id), content_of(another.id)
     lines = [f"{path}: only in the first" for path in sorted(a.keys() - b.keys())]

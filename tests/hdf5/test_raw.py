@@ -33,6 +33,7 @@ from hdmf_zarr_backend.hdf5.filters import check_chunks
 from hdmf_zarr_backend.hdf5.plan import CheckedDataset
 from hdmf_zarr_backend.hdf5.rawcopy import RawChunks
 from tests import trees
+from tests.smallfiles import hdf5_dataset
 from tests.zarrs import IS_ZARR_2
 
 _BLOSC = {
@@ -86,7 +87,6 @@ SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
 
 
 def pipeline_in(dataset: Any) -> list[list[Any]]:
-    """Return the pipeline of an ``h5py.Dataset`` as a note keeps it."""
     created = dataset.id.get_create_plist()
     entries = [created.get_filter(number) for number in range(created.get_nfilters())]
     return [[int(code), int(flags), [int(v) for v in values]] for code, flags, values, _ in entries]
@@ -118,7 +118,6 @@ def _library() -> Any:
 
 
 def make_values(shape: tuple[int, ...], dtype: np.dtype[Any], *, seed: int = 3) -> Any:
-    """Return values that compress, and use every byte of the type."""
     random = np.random.default_rng(seed)
     count = int(np.prod(shape))
     if dtype.names is not None:
@@ -167,7 +166,6 @@ def check(path: Path, zarr_format: int = 2, *, raw: bool = True) -> None:
 
 
 def cut(dataset: Any, start: tuple[int, ...]) -> None:
-    """Take the last byte from a chunk."""
     dataset.flush()
     dataset.id.write_direct_chunk(start, dataset.id.read_direct_chunk(start)[1][:-1])
 
@@ -203,8 +201,7 @@ def test_every_dtype_and_shape_through_every_pipeline(path, pipeline, zarr_forma
 
 @pytest.mark.parametrize("pipeline", DECODED)
 def test_pipelines_that_only_hdf5_decodes(path, pipeline, zarr_format):
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=np.arange(100, dtype="<i4"), chunks=(30,), **DECODED[pipeline])
+    hdf5_dataset(path, "x", data=np.arange(100, dtype="<i4"), chunks=(30,), **DECODED[pipeline])
     assert convert_and_read(path, zarr_format=zarr_format).tolist() == list(range(100))
 
 
@@ -302,7 +299,6 @@ def test_the_chunks_of_references_that_hdmf_has_read_are_checked(path):
 
 @contextmanager
 def _calls(function: str) -> Iterator[list[str]]:
-    """Note the calls of a function, by its qualified name."""
     calls = []
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -398,8 +394,7 @@ def test_datasets_that_grew_and_shrank(tmp_path_factory, steps, pipeline):
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows opens the file for each read")
 def test_a_source_that_is_renamed_is_read_on(path):
-    with h5py.File(path, "w") as file:
-        file.create_dataset("a", data=np.arange(1000), chunks=(100,))
+    hdf5_dataset(path, "a", data=np.arange(1000), chunks=(100,))
     with h5py.File(path) as file:
         raw = RawChunks(file["a"])
     path.rename(path.with_name("b.h5"))
@@ -491,8 +486,7 @@ def _listing(dataset: Any, chunk_iter: Any) -> Any:
 
 @pytest.mark.parametrize("start", [(0, 6), (4, 0), (0, 3)], ids=["beside", "below", "twice"])
 def test_an_impossible_list_of_chunks_is_refused(path: Path, start: tuple[int, int]) -> None:
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=np.arange(24).reshape(4, 6), chunks=(2, 3), compression="gzip")
+    hdf5_dataset(path, "x", data=np.arange(24).reshape(4, 6), chunks=(2, 3), compression="gzip")
     with h5py.File(path) as file:
         real = file["x"]
 
@@ -527,8 +521,7 @@ def test_offsets_are_checked_by_one_chunk(path: Path, userblock: int, shift: int
 
 
 def test_chunks_without_an_address_are_read_through_hdf5(path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=np.arange(6), chunks=(3,), compression="gzip")
+    hdf5_dataset(path, "x", data=np.arange(6), chunks=(3,), compression="gzip")
     with h5py.File(path) as file:
         real = file["x"]
 

@@ -23,6 +23,7 @@ from hdmf_zarr_backend.model.element import Unknown
 from hdmf_zarr_backend.options import ReadOptions
 from tests.everything import bfloat16, fixed_text, low_level
 from tests.hdf5.independent_comparison import differences
+from tests.smallfiles import edited_json
 from tests.trees import dataset, read_builder, root, write_builder
 
 Write = Callable[[h5py.File], Any]
@@ -435,10 +436,8 @@ def test_opaque_values_with_a_tag_of_numbers_of_another_size(tmp_path, size):
 
 def test_an_attribute_that_was_changed_in_zarr_has_its_new_value(tmp_path):
     there_and_back(tmp_path, nan_payload("<f8", 0x7FF8000000000005))
-    document = tmp_path / "a.zarr" / ".zattrs"
-    attributes = json.loads(document.read_text())
-    attributes["array"][2] = 5.0
-    document.write_text(json.dumps(attributes))
+    with edited_json(tmp_path / "a.zarr" / ".zattrs") as attributes:
+        attributes["array"][2] = 5.0
     (tmp_path / "a.zarr" / ".zmetadata").unlink()
     convert(tmp_path / "a.zarr", tmp_path / "c.h5")
     with h5py.File(tmp_path / "c.h5") as file:
@@ -470,10 +469,8 @@ def test_filters_that_fail_do_not_end_the_process(tmp_path, filters):
     """HDF5 crashes when it closes a file with a chunk that a mandatory filter refuses."""
     values = np.random.default_rng(0).integers(0, 2**16, 40, "u2")
     there_and_back(tmp_path, lambda file: file.create_dataset("x", data=values, chunks=(16,)))
-    document = tmp_path / "a.zarr" / "x" / ".zattrs"
-    attributes = json.loads(document.read_text())
-    attributes["_hdmf"]["hdf5"]["filters"] = filters
-    document.write_text(json.dumps(attributes))
+    with edited_json(tmp_path / "a.zarr" / "x" / ".zattrs") as attributes:
+        attributes["_hdmf"]["hdf5"]["filters"] = filters
     (tmp_path / "a.zarr" / ".zmetadata").unlink()
     convert(tmp_path / "a.zarr", tmp_path / "c.h5")
     with h5py.File(tmp_path / "c.h5") as file:

@@ -27,6 +27,7 @@ from hdmf_zarr_backend import Limits, ReadOptions, ZarrDataIO, ZarrIO, compare, 
 from hdmf_zarr_backend.errors import MetadataError
 from tests import trees
 from tests.proportion import ends
+from tests.smallfiles import edited_json
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "bad-input.md"
@@ -55,7 +56,6 @@ class Case(NamedTuple):
 
 
 def write(path: Path) -> None:
-    """Write the whole file that the cases spoil."""
     numbers = np.arange(24, dtype="i2").reshape(6, 4)
     target = trees.dataset("target", np.arange(5.0), attributes={"object_id": "t-1"})
     box = trees.group("box", target, object_id="b-1")
@@ -94,9 +94,8 @@ def resolve(path: Path) -> Any:
 def document(key: str, change: Callable[[dict[str, Any]], Any]) -> Act:
     def spoil(path: Path) -> None:
         (path / ".zmetadata").unlink(missing_ok=True)
-        content = json.loads((path / key).read_text())
-        change(content)
-        (path / key).write_text(json.dumps(content))
+        with edited_json(path / key) as content:
+            change(content)
 
     return spoil
 
@@ -113,7 +112,6 @@ def text(key: str, value: str | bytes, *, consolidated: bool = False) -> Act:
 
 
 def link(**entry: Any) -> Act:
-    """Return what makes a file have one link only."""
     return document(".zattrs", lambda content: content.update(zarr_link=[{"name": "link", **entry}]))
 
 
@@ -149,12 +147,9 @@ def _files_in_a_row(path: Path) -> None:
 
 
 def _consolidated(change: Callable[[dict[str, Any]], Any]) -> Act:
-    """Return what changes the nodes of the consolidated document."""
-
     def spoil(path: Path) -> None:
-        content = json.loads((path / ".zmetadata").read_text())
-        change(content["metadata"])
-        (path / ".zmetadata").write_text(json.dumps(content))
+        with edited_json(path / ".zmetadata") as content:
+            change(content["metadata"])
 
     return spoil
 
@@ -183,7 +178,6 @@ def _flipped(path: Path) -> None:
 
 
 def cut(key: str) -> Act:
-    """Return what takes the last byte from a value."""
     return lambda path: (path / key).write_bytes((path / key).read_bytes()[:-1])
 
 

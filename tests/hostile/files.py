@@ -675,7 +675,6 @@ GIGABYTES = 127 * 2**24
 
 @cache
 def _zeros() -> tuple[bytes, int]:
-    """Return so many zeros, deflated, and their checksum."""
     deflate, piece, parts, crc = zlib.compressobj(1, wbits=-15), bytes(2**24), [], 0
     for _ in range(GIGABYTES // len(piece)):
         parts.append(deflate.compress(piece))

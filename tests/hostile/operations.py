@@ -23,7 +23,6 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import obstore  # noqa: F401 - a library that is loaded later has no room in the address space
 
@@ -34,6 +33,7 @@ from tests import trees
 from tests.hostile.files import SECRET, HostileFile, all_files, hdf5, stored, zarr
 from tests.hostile.mutate import mutated
 from tests.hostile.seeds import Files, seeds
+from tests.smallfiles import hdf5_file
 
 MEMORY = 2**30
 """Bytes of address space beyond what the process has when it begins."""
@@ -217,9 +217,7 @@ def inspect(path: Path) -> str:
 def compare(path: Path) -> str:
     """Compare with itself, and with a file of the other format or of the same."""
     near = path.parent / "near.h5"
-    with h5py.File(near, "w") as file:
-        file["plain"] = np.zeros((6, 4), "i2")
-        file["odd"] = np.zeros(3, "i2")
+    hdf5_file(near, plain=np.zeros((6, 4), "i2"), odd=np.zeros(3, "i2"))
     return command("compare", path, path) + command("compare", path, near)
 
 
@@ -276,8 +274,7 @@ def run(files: Iterator[tuple[int, HostileFile]], operations: dict[str, Operatio
     outside = root / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(SECRET)
-    with h5py.File(outside / "other.h5", "w") as file:
-        file["x"] = np.frombuffer(SECRET[:32], "i4")[:4]
+    hdf5_file(outside / "other.h5", x=np.frombuffer(SECRET[:32], "i4")[:4])
     before = _fingerprint(outside)
     _warm(root, is_reading=is_reading)
     sys.addaudithook(guard)

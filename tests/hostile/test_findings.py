@@ -31,6 +31,7 @@ from tests.hostile.files import put
 from tests.hostile.operations import LIMITS, use
 from tests.hostile.seeds import Files, listed, written
 from tests.proportion import assert_linear, ends
+from tests.smallfiles import hdf5_file
 
 
 def change(files: Files, key: str, change: Callable[[dict[str, Any]], Any]) -> Files:
@@ -41,7 +42,6 @@ def change(files: Files, key: str, change: Callable[[dict[str, Any]], Any]) -> F
 
 
 def look(files: Files | Path) -> tuple[str, set[str]]:
-    """Read and verify a file; return the name of the error and the kinds of findings."""
     outcome = ""
     with warnings.catch_warnings(action="ignore"):
         try:
@@ -101,8 +101,7 @@ def test_rows_and_references_of_another_kind_or_size(key, part, value):
 )
 def test_a_note_of_filters_of_another_kind(tmp_path, step):
     files = change(listed(2), "plain/.zattrs", lambda d: d.update(_hdmf={"hdf5": {"filters": [step]}}))
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["plain"] = np.arange(3)
+    hdf5_file(tmp_path / "a.h5", plain=np.arange(3))
     assert "/plain" in {difference.path for difference in compare(files, tmp_path / "a.h5")}
     convert(files, tmp_path / "b.h5", check=False)
     with h5py.File(tmp_path / "b.h5") as file, ZarrIO(files) as io:
@@ -243,13 +242,10 @@ def test_a_fill_value_of_a_complex_number_in_a_row_has_two_parts(value):
         fill_from_format_3({"a": value}, [["a", "<c8"]], stored)
 
 
-def test_an_object_is_no_fill_value_of_rows_in_format_2():
+def test_fill_values_of_rows_beyond_unicode_or_that_are_objects_are_refused():
     files = _of_text(dtype=[["a", "<i4"]], fill_value={"a": 5})
     with pytest.raises(MetadataError, match="it is not a single value"):
         trees.read_builder(files)["x"].data[:]
-
-
-def test_a_fill_value_of_rows_beyond_unicode_does_not_become_one_of_format_3():
     row = base64.b64encode(b"1234" + _BEYOND).decode()
     with pytest.raises(MetadataError, match="Unicode does not have"):
         fill_in_format_3(row, [["n", "<i4"], ["text", "<U2"]], encode_type([["n", "<i4"], ["text", "<U2"]]))

@@ -19,6 +19,7 @@ from hdmf_zarr_backend import ReadOptions, WriteOptions, ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, StoreError, StoreRefusedError, ZarrBackendError
 from tests.hostile.files import GIGABYTES, bomb
 from tests.places import stored_files
+from tests.smallfiles import hdf5_dataset, hdf5_file
 from tests.watching import Interrupted
 
 posix = pytest.mark.skipif(os.name == "nt", reason="symbolic links and pipes as POSIX has them")
@@ -96,8 +97,7 @@ def test_what_is_planted_as_the_lock_file_stays_as_it_is(tmp_path, secret, kind,
 def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch, resume):
     """The folder of an interrupted conversion has a name that others can tell beforehand."""
     source, target, foreign = tmp_path / "a.h5", tmp_path / "a.zarr", tmp_path / "elsewhere"
-    with h5py.File(source, "w") as file:
-        file["x"] = np.arange(10)
+    hdf5_file(source, x=np.arange(10))
 
     with pytest.raises(KeyboardInterrupt):
         convert(source, target, write_options=WriteOptions(progress=Interrupted()))
@@ -211,8 +211,7 @@ def test_a_file_of_references_reads_no_local_file(tmp_path, secret, chain, polic
 
 def with_raw_file(path: Path, raw: str, size: int = 8) -> None:
     path.parent.mkdir(exist_ok=True)
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", shape=(size,), dtype="u1", external=[(raw, 0, size)])
+    hdf5_dataset(path, "x", shape=(size,), dtype="u1", external=[(raw, 0, size)])
 
 
 @posix
@@ -287,8 +286,7 @@ def test_the_source_of_a_virtual_dataset_and_a_raw_file_behind_it(tmp_path, secr
     virtual(folder / "a.h5", "raw.h5")
     with pytest.raises(LinkRefusedError, match="refused"):
         convert(folder / "a.h5", tmp_path / "a.zarr", read_options=options)
-    with h5py.File(tmp_path / "out.h5", "w") as file:
-        file["x"] = np.arange(8, dtype="u1")
+    hdf5_file(tmp_path / "out.h5", x=np.arange(8, dtype="u1"))
     virtual(folder / "b.h5", "../out.h5")
     with pytest.raises(LinkRefusedError, match="refused") if policy else nullcontext():
         convert(folder / "b.h5", tmp_path / "b.zarr", read_options=options)

@@ -77,9 +77,8 @@ def test_either_release_reads_all_of_them(files, peer013, peer014, tmp_path):
     assert most <= 2  # zarr-python's own, for the root: it has both, and format 3 is read; 0.14 opens it twice
     assert old == new
     for name, path in files.items():
-        with NWBZarrIO(path) as io:
-            nwbfile = io.read()
-            assert (nwbfile.identifier, len(nwbfile.objects)) == (new[name]["identifier"], new[name]["objects"])
+        nwbfile = samples.read_zarr(path)
+        assert (nwbfile.identifier, len(nwbfile.objects)) == (new[name]["identifier"], new[name]["objects"])
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, bool], P
     return write
 
 
-def odd_tree() -> GroupBuilder:
+def written_odd(path: Path, **options: Any) -> Path:
     nan, inf = float("nan"), float("inf")
     attributes = samples.attribute_values() | {
         "list": [1.0, nan], "nested": [[inf], [-inf]], "dict": {"a": {"b": [nan, 1]}}, "text": "NaN",
@@ -73,7 +73,7 @@ def odd_tree() -> GroupBuilder:
         data = ZarrDataIO(np.arange(3.0), fillvalue=fill)
         root.set_dataset(DatasetBuilder(f"fill {fill}", data, attributes={"conversion": fill}))
     root.set_group(GroupBuilder("inner", attributes={"offset": np.array([nan, 1], "f4")}))
-    return root
+    return write_builder(path, root, **arguments(**options))
 
 
 def test_every_document_is_strict_json(written, tmp_path, zarr_format):
@@ -88,10 +88,6 @@ def test_what_is_no_strict_json_is_noticed(written, tmp_path, zarr_format, own, 
     """Just the documents with such numbers, and the consolidated one, which holds them all."""
     series = {f"acquisition/ndx-{name}/data/{own}" for name in ("probe", "arena")}
     assert not_parsed(written(zarr_format, False), tmp_path / "js") == {whole, *series}
-
-
-def written_odd(path: Path, **options: Any) -> Path:
-    return write_builder(path, odd_tree(), **arguments(**options))
 
 
 def add_more(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pynwb import NWBFile, get_type_map
+from pynwb import get_type_map
 
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
@@ -31,22 +31,16 @@ Arrays = dict[str, LazyArray]
 Found = dict[str, Any]
 
 
-def extended_nwbfile(folder: Path) -> tuple[NWBFile, Any]:
-    """Return the rich file with containers of two extensions that are made up, and the types that it takes."""
+def write_matrix_file(path: Path, **options: Any) -> Path:
+    """Write the rich file with containers of two extensions that are made up."""
     type_map, nwbfile = get_type_map(), samples.rich_nwbfile()
     for name in ("ndx-probe", "ndx-arena"):
-        type_map.load_namespaces(extension(folder, name, dtype="int32"))
+        type_map.load_namespaces(extension(path.parent, name, dtype="int32"))
         result = type_map.get_dt_container_cls(type_name(name), name)
         series = {"data": [1.0, 2.0], "unit": "m", "rate": 1.0, "knob": 1}
         # the resolution is unknown, and an attribute of the data
         nwbfile.add_acquisition(result(name=name, resolution=math.nan, **series))
-    return nwbfile, type_map
-
-
-def write_matrix_file(path: Path, **options: Any) -> Path:
-    nwbfile, type_map = extended_nwbfile(path.parent)
-    samples.write_zarr(path, nwbfile, extensions=type_map, **arguments(**options))
-    return path
+    return samples.write_zarr(path, nwbfile, extensions=type_map, **arguments(**options))
 
 
 @pytest.fixture(scope="module")

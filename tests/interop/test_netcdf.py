@@ -156,7 +156,6 @@ def test_what_is_damaged_or_no_file_is_named():
 
 
 def draft(documents: dict[str, Any], **chunks: Any) -> dict[str, Any]:
-    """Open a file of the draft; ``chunks`` are the values of arrays of one chunk."""
     root = {".zdataset": {"nczarr_version": "1.0.0"}, ".zgroup": {"zarr_format": 2}}
     return open_netcdf(store({**root, **documents}, {f"{name}/0": data.tobytes() for name, data in chunks.items()}))
 

@@ -38,7 +38,6 @@ GRID = np.arange(24, dtype="<i4").reshape(4, 6)
 
 
 def stored(values: dict[str, bytes], /, **document: Any) -> Store:
-    """Return a store with one array, ``a``."""
     return {".zgroup": {"zarr_format": 2}, "a/.zarray": PLAIN | document, **{f"a/{k}": v for k, v in values.items()}}
 
 

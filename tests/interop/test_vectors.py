@@ -26,22 +26,13 @@ def lost(name, unpacked):
     return [location for location, was_read in RESULTS[label].items() if was_read and not result[location]]
 
 
-@pytest.mark.parametrize("name", vectors.HERE)
-def test_a_reader_of_arrays_reads_what_it_has_read(name, unpacked):
+@pytest.mark.parametrize("name", [
+    *vectors.HERE, *(pytest.param(name, marks=pytest.mark.peer) for name in (*vectors.PEERS, "zarrita")),
+])  # fmt: skip
+def test_a_reader_reads_what_it_has_read(name, unpacked):
     if name == "TensorStore" and importlib.util.find_spec("tensorstore") is None:
         pytest.skip("tensorstore is not installed")
     assert lost(name, unpacked) == []
-
-
-@pytest.mark.peer
-@pytest.mark.parametrize("name", vectors.PEERS)
-def test_a_release_of_hdmf_zarr_reads_what_it_has_read(name, unpacked):
-    assert lost(name, unpacked) == []
-
-
-@pytest.mark.peer
-def test_zarrita_reads_what_it_has_read(unpacked):
-    assert lost("zarrita", unpacked) == []
 
 
 def test_the_page_has_the_results(monkeypatch):

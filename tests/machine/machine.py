@@ -269,7 +269,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.session is None)
     @rule(fault=_faults)
     def write(self, fault: Fault | None) -> None:
-        """Write a new file, or replace the old one by its own content with one group more."""
         wanted = Model() if self.model is None else self.model.copy()
         wanted.nodes[self._name("/", "group", wanted)] = Group({"a_text": self._text()})
         self._replace(wanted, fault)
@@ -352,7 +351,6 @@ class FileMachine(RuleBasedStateMachine):
         return self.session is not None or self._can_open()
 
     def _edited(self) -> Session:
-        """Return the session, a new one if there is none."""
         if self.session is None:
             self._open_session(is_early=False)
         assert self.session is not None
@@ -513,7 +511,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model is not None and self.torn is None)
     @rule()
     def verify_finds_nothing(self) -> None:
-        """Verify the file, which is whole."""
         has_journal = self.session is not None and self.session.is_early
         if not has_journal and (problems := self._verified()):
             raise self._diverged(f"verify finds {problems}")
@@ -652,7 +649,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks, count=st.integers(0, 6), chunk=st.integers(1, 4))
     def add_text(self, pick: int, count: int, chunk: int) -> None:
-        """Add a dataset of text; a scalar where there is no element."""
         parent = self._group(pick)
         if parent is None:
             return
@@ -682,7 +678,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks, other=_picks, kind=st.sampled_from(["number", "text", "list", "reference", "real", "flag"]))
     def set_attribute(self, pick: int, other: int, kind: str) -> None:
-        """Add an attribute, or give it another value."""
         session = self._edited()
         paths = session.wanted.paths(Group, Dataset)
         path = paths[pick % len(paths)]

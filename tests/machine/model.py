@@ -88,7 +88,6 @@ class Model:
         self.nodes[path] = replace(node, attributes={**node.attributes, name: value})
 
     def content(self) -> Content:
-        """Return what a reader of this file finds."""
         return {path: _said(node) for path, node in self.nodes.items()}
 
     def builder(self) -> GroupBuilder:
@@ -115,7 +114,6 @@ def _said(node: Node) -> Any:
 
 # ---- builders -------------------------------------------------------------------------------------------------------
 def builder_at(root: GroupBuilder, path: str) -> Any:
-    """Return the builder of a node; of a link, the link."""
     here: Any = root
     for name in filter(None, path.split("/")):
         here = here[name]
@@ -149,7 +147,6 @@ def _dataset_builder(name: str, node: Dataset) -> DatasetBuilder:
 
 
 def add(root: GroupBuilder, path: str, node: Node) -> None:
-    """Add the builder of a node, whose references lead to nodes that are there."""
     add_node(root, path, node)
     if not isinstance(node, Link):
         set_attributes(root, path, node.attributes)

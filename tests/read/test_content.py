@@ -1,6 +1,5 @@
 """Facts of Zarr files made by hand: references, links, regions, old files, damaged files."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from hdmf_zarr_backend.errors import MetadataError, NotZarrError
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.element import Target
 from tests.places import store_files
+from tests.smallfiles import edited_json
 
 
 def dataset(node: NodeContent) -> DatasetContent:
@@ -21,7 +21,6 @@ def dataset(node: NodeContent) -> DatasetContent:
 
 
 def hand_made(path: Path, **attributes: Any) -> Path:
-    """A Zarr file of a group, an array of shape (10, 4) in it, and attributes of the root; not consolidated."""
     array = {"chunks": [10, 4], "compressor": None, "dtype": "<i4", "fill_value": 3, "filters": None, "order": "C",
              "shape": [10, 4], "zarr_format": 2}  # fmt: skip
     groups = {key: {"zarr_format": 2} for key in (".zgroup", "group/.zgroup")}
@@ -99,9 +98,8 @@ def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) ->
     values = np.empty(3, dtype=object)
     values[:] = ["", 5, {"a": 1}]
     path = hand_made(tmp_path / "a.zarr")
-    document = json.loads((path / "group/data/.zarray").read_text())
-    document.update(dtype="|O", shape=[3], chunks=[3], filters=[numcodecs.JSON().get_config()], fill_value=None)
-    (path / "group/data/.zarray").write_text(json.dumps(document))
+    with edited_json(path / "group/data/.zarray") as document:
+        document.update(dtype="|O", shape=[3], chunks=[3], filters=[numcodecs.JSON().get_config()], fill_value=None)
     (path / "group/data/0").write_bytes(bytes(numcodecs.JSON().encode(values)))
     assert dataset(ZarrContent(path)["/group/data"]).read((slice(0, 3),)).tolist() == ["", "5", '{"a": 1}']
 

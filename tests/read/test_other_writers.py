@@ -14,6 +14,7 @@ import pytest
 from pynwb import NWBHDF5IO
 
 from hdmf_zarr_backend import NWBZarrIO, convert
+from tests.samples import read_zarr
 
 DATA = np.arange(12, dtype="i2").reshape(6, 2)
 
@@ -52,14 +53,12 @@ def check(nwbfile: Any) -> None:
 
 
 def test_it_is_read(written):
-    with NWBZarrIO(written, "r") as io:
-        check(io.read())
+    check(read_zarr(written))
 
 
 def test_nan_that_is_a_text_is_a_number(files):
     assert '\\"resolution\\": \\"NaN\\"' in files["zindi"].read_text()
-    with NWBZarrIO(files["zindi"], "r") as io:
-        assert math.isnan(io.read().acquisition["raw"].resolution)
+    assert math.isnan(read_zarr(files["zindi"]).acquisition["raw"].resolution)
 
 
 @pytest.mark.parametrize("options", [{"zarr_format": 2}, {"zarr_format": 3}, {}, "convert"], ids=str)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
-import h5py
 import numpy as np
 import pytest
 import zarr
@@ -22,6 +21,7 @@ from hdmf_zarr_backend import (
     ReadOptions,
     compare,
     convert,
+    errors,
     read_nwb,
     report,
     validate,
@@ -29,18 +29,12 @@ from hdmf_zarr_backend import (
     virtual,
 )
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import (
-    NotZarrError,
-    StoreNotFoundError,
-    StoreRefusedError,
-    UsageError,
-    WriteError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, StoreRefusedError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.files import UnreadableHdf5Error
 from hdmf_zarr_backend.nwb import UnsupportedNWBError
 from tests import samples
 from tests.servers import Proxy, WebServer, serving
+from tests.smallfiles import hdf5_file
 from tests.trees import write_builder
 
 SQUARE = np.arange(1_000_000, dtype="i4").reshape(1000, 1000)
@@ -48,7 +42,6 @@ SQUARE = np.arange(1_000_000, dtype="i4").reshape(1000, 1000)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one file in HDF5, in Zarr, and in a zip file."""
     folder = tmp_path_factory.mktemp("files")
     nwbfile = samples.rich_nwbfile()
     nwbfile.add_acquisition(TimeSeries(name="large", data=SQUARE, unit="V", rate=1.0))
@@ -191,8 +184,7 @@ def test_what_cannot_be_read(folder, url, tmp_path):
     (tmp_path / "cut.nwb").write_bytes((folder / "a.nwb").read_bytes()[:1000])
     with pytest.raises(UnreadableHdf5Error, match=r"cut\.nwb"):
         read_nwb(tmp_path / "cut.nwb")
-    with h5py.File(tmp_path / "other.h5", "w") as file:
-        file["data"] = 1
+    hdf5_file(tmp_path / "other.h5", data=1)
     with pytest.raises(UnsupportedNWBError, match="Missing NWB version"):
         read_nwb(tmp_path / "other.h5")
     with pytest.raises(NotZarrError, match="this is a part of the Zarr file"):
@@ -214,7 +206,7 @@ def test_an_option_without_an_effect_is_refused(folder, options):
 
 def test_much_that_only_hdf5_can_decode_is_not_downloaded_unasked(url, monkeypatch):
     monkeypatch.setattr(virtual, "MOST_INLINED", 10)
-    with pytest.raises(WriteError, match="Download the file"):
+    with pytest.raises(errors.WriteError, match="Download the file"):
         read_nwb(f"{url}/a.nwb")
 
 

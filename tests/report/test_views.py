@@ -15,7 +15,6 @@ from tests.trees import dataset, read_builder, root, write_builder
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two files that differ, one of them with damage and a finding."""
     for name, values in (("a", [1, 2]), ("b", [1, 3])):
         attributes = {"namespace": "core", "neurodata_type": "NWBFile", "nwb_version": "2.9.0", "object_id": name}
         data = dataset("x", np.array(values), attributes={"unit": "<b>V</b>"})

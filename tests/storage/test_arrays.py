@@ -330,7 +330,6 @@ def test_text_grows(blocks, zarr_format):
 
 
 def changed(array: Any, change: Any, **options: Any) -> Any:
-    """Return what a change of an array makes of it in a file."""
     store = write({}, array, **options)
     with ZarrIO(store, "r+") as file:
         change(file.read_builder()["a"].data)

@@ -30,18 +30,14 @@ FRAMES = st.tuples(
 )
 
 
-def frame_of(cname, shuffle, dtype, blocksize, count, spread):
-    """Return values of ``dtype`` and the Blosc frame of them; ``spread`` 0 and 1 compress well."""
-    dtype = np.dtype(dtype)
-    noise = np.random.default_rng(count).integers(0, spread + 1, count * dtype.itemsize, dtype="u1")
-    return noise.view(dtype), bytes(Blosc(cname, 5, shuffle, blocksize).encode(noise.view(dtype)))
-
-
 @settings(max_examples=150)
 @given(FRAMES, st.data())
 def test_any_bytes_of_a_chunk_are_read_by_its_blocks(case, data):
-    values, frame = frame_of(*case)
-    raw, codec = values.tobytes(), Blosc(case[0], 5, case[1], case[3])
+    cname, shuffle, dtype, blocksize, count, spread = case
+    size = np.dtype(dtype).itemsize
+    noise = np.random.default_rng(count).integers(0, spread + 1, count * size, dtype="u1")  # 0 and 1 compress well
+    raw, codec = noise.tobytes(), Blosc(cname, 5, shuffle, blocksize)
+    frame = bytes(codec.encode(noise.view(dtype)))
     blocks = find_blocks(frame, len(raw))
     if blocks is None:
         is_one = int.from_bytes(frame[8:12], "little") >= len(raw)

@@ -15,14 +15,8 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
-from hdmf_zarr_backend.errors import (
-    JournalWarning,
-    StoreLockedError,
-    StoreRefusedError,
-    StoreUnreachableError,
-    UnlockedWarning,
-)
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, errors, repair, upgrade
+from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.store.clouds import ObjectStore
 from hdmf_zarr_backend.store.lock import KeyLock
@@ -173,7 +167,9 @@ class Narrow(Folder):
 def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
     folder = kind()
     reason = "not yours" if kind is Narrow else "this kind of store cannot set a key only if it is absent"
-    with pytest.warns(UnlockedWarning, match=f"a second writer of s3://bucket/a.zarr cannot be kept away: {reason}"):
+    with pytest.warns(
+        errors.UnlockedWarning, match=f"a second writer of s3://bucket/a.zarr cannot be kept away: {reason}"
+    ):
         held = lock(folder)
     held.check()
     held.release()

@@ -409,10 +409,7 @@ def test_a_store_without_a_lock_for_other_processes_is_written_with_a_warning() 
 
 
 def test_a_file_in_the_memory_of_fsspec_has_one_lock_by_whatever_url() -> None:
-    with (
-        ZarrIO("memory://one-lock.zarr", "w"),
-        pytest.raises(StoreLockedError, match="That is this process"),
-    ):
+    with ZarrIO("memory://one-lock.zarr", "w"), pytest.raises(StoreLockedError, match="That is this process"):
         ZarrIO("memory:///one-lock.zarr", "w")
 
 

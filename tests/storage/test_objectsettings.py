@@ -114,17 +114,12 @@ def test_a_profile_of_amazon_is_for_s3fs(tmp_path: Any, options: dict[str, Any])
     assert words("s3://b/a", anon=True) == {"skip_signature": True}
 
 
-def test_an_emulator_of_google_is_for_gcsfs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """obstore does not know the variable, and would go to the real one."""
+def test_settings_of_the_environment_that_obstore_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")
     assert words("gs://b/a", token="anon") is None
     known = None if LATER else {"skip_signature": True, "base_url": "https://h"}
     assert words("gs://b/a", token="anon", base_url="https://h") == known
     assert words("s3://b/a") == {}
-
-
-def test_the_connection_string_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """adlfs reads it; obstore opens what names an account."""
     assert words("az://c/a") == {}
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", STRING)
     assert words("az://c/a") is None
@@ -132,13 +127,17 @@ def test_the_connection_string_of_the_environment(monkeypatch: pytest.MonkeyPatc
     assert words("abfss://c@other.dfs.core.windows.net/a") == {}
 
 
-def test_an_account_that_the_url_names_too() -> None:
+def test_bounds_of_time_are_kept_and_an_account_may_be_named_twice() -> None:
     url = "abfss://c@name.dfs.core.windows.net/a"
     settings = object_settings(url, {"account_name": "name", "account_key": "a2V5PT0="})
     assert settings is not None
     assert ObjectStore(url, settings, {}).opened.config["account_name"] == "name"
     with pytest.raises(UsageError, match="the URL names the account 'name', and the options another one"):
         object_settings(url, {"account_name": "other", "account_key": "a2V5PT0="})
+    settings = object_settings("s3://b/a", {"client_options": {"timeout": "1s"}, "retry_config": {"max_retries": 1}})
+    assert settings is not None
+    assert settings["client_options"] == {"timeout": "1s"}
+    assert settings["retry_config"]["max_retries"] == 1
 
 
 @pytest.mark.parametrize(("url", "variable"), [
@@ -147,10 +146,3 @@ def test_an_account_that_the_url_names_too() -> None:
 def test_a_plain_server_of_the_environment(url: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "http://127.0.0.1:1")
     assert words(url, anon=True) == {"skip_signature": True, "allow_http": True}
-
-
-def test_the_users_bounds_of_time_are_kept() -> None:
-    settings = object_settings("s3://b/a", {"client_options": {"timeout": "1s"}, "retry_config": {"max_retries": 1}})
-    assert settings is not None
-    assert settings["client_options"] == {"timeout": "1s"}
-    assert settings["retry_config"]["max_retries"] == 1

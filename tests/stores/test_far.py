@@ -25,14 +25,7 @@ from pynwb.file import NWBFile
 from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, errors, repair
 from hdmf_zarr_backend.array.shards import ENTRY_BYTES
 from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    IncompleteStoreError,
-    ReadOnlyStoreError,
-    StoreError,
-    StoreRefusedError,
-    StoreUnreachableError,
-)
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.model.links import CACHES
 from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.local import LocalStore
@@ -110,7 +103,7 @@ def test_five_chunks_of_a_recording_are_under_way_together(web, web_proxy):
     assert len(web_proxy.requests) == web_proxy.most_busy == 5
 
 
-def test_a_slice_of_shards_asks_for_their_indices_and_for_its_chunks(s3):
+def test_a_slice_of_shards_asks_for_their_indices_or_beginnings_and_for_its_chunks(s3):
     """The index of each shard once, and the chunks that are wanted of it in one piece."""
     write_chunked(s3.url("a.zarr"), shards=(800, 10), storage_options=s3.options, zarr_format=3)
     assert sum("data/c/" in key for key in s3.contents("a.zarr")) == 8
@@ -121,10 +114,6 @@ def test_a_slice_of_shards_asks_for_their_indices_and_for_its_chunks(s3):
         s3.proxy.requests.clear()
         np.testing.assert_array_equal(data[750:2450], CHUNKED[750:2450])
         assert s3.count() == 3 + 4  # of the first shard the index is known
-
-
-def test_the_beginning_of_shards_comes_together_with_their_indices(s3):
-    write_chunked(s3.url("a.zarr"), shards=(800, 10), storage_options=s3.options, zarr_format=3)
     with reading(s3.url("a.zarr"), s3.options) as data:
         s3.proxy.requests.clear()
         s3.proxy.together, s3.proxy.most_busy = ("/data/", 4), 0
@@ -145,7 +134,7 @@ def test_a_shard_of_zeros_is_an_error(web):
     (web.folder / "a.zarr/g/data/c/0/0").write_bytes(CRC32C().encode(bytes(8 * ENTRY_BYTES)))
     web.suffix_error = 416
     for rows in (slice(0, 100), slice(100, 200)):
-        with reading(f"{web.url}/a.zarr") as data, pytest.raises(ChunkError, match="cannot be decoded"):
+        with reading(f"{web.url}/a.zarr") as data, pytest.raises(errors.ChunkError, match="cannot be decoded"):
             data[rows]
 
 
@@ -212,15 +201,11 @@ def test_what_commits_a_file_is_put_last(s3, zarr_format, first, last):
 
 
 # ---- what cannot be -------------------------------------------------------------------------------------------------
-def test_no_consolidated_document_and_no_listing(web):
+def test_without_a_listing_the_consolidated_document_is_needed_and_has_the_specifications(web):
     write_chunked(web.folder / "a.zarr", write_options=WriteOptions(consolidate_metadata=False))
     with pytest.raises(StoreError, match=r"no consolidated .* cannot list") as caught:
         ZarrIO(f"{web.url}/a.zarr", "r")
     assert caught.value.store == f"{web.url}/a.zarr"
-
-
-def test_specifications_are_found_without_a_listing(web):
-    """Extensions too: from the consolidated document."""
     samples.write_zarr(web.folder / "a.nwb.zarr", samples.rich_nwbfile())
     assert NWBZarrIO.get_namespaces(f"{web.url}/a.nwb.zarr") == NWBZarrIO.get_namespaces(web.folder / "a.nwb.zarr")
 
@@ -528,7 +513,7 @@ def test_threads_read_shards_through_a_cache(tmp_path, monkeypatch, kind):
 @pytest.mark.parametrize("kind", sorted(CACHES))
 def test_a_file_is_not_changed_through_a_cache(tmp_path, kind):
     write_chunked(tmp_path / "a.zarr")
-    with pytest.raises(ReadOnlyStoreError, match="what is read through a cache is read only"):
+    with pytest.raises(errors.ReadOnlyStoreError, match="what is read through a cache is read only"):
         ZarrIO(f"{kind}::file://{tmp_path}/a.zarr", "r+")
 
 

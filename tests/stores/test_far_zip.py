@@ -4,12 +4,11 @@ import pickle
 import zipfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO
 from hdmf_zarr_backend.errors import LimitError, ReadOnlyStoreError, StoreError
 from hdmf_zarr_backend.options import Limits, ReadRules
 from hdmf_zarr_backend.store.opening import open_store
@@ -18,11 +17,6 @@ from tests import samples, trees
 from tests.places import put, put_all
 
 VALUES = np.random.default_rng(1).integers(0, 2**31, (64, 2**14), dtype="i4")  # 4 MB, which do not compress
-
-
-def write_values(folder: Path, **options: Any) -> None:
-    data = ZarrDataIO(VALUES, chunks=(4, 2**14), compressor=False)
-    trees.write_builder(folder / "a.zarr.zip", trees.root(trees.dataset("data", data)), **options)
 
 
 def write_zip(path: Path, values: dict[str, bytes]) -> None:
@@ -37,16 +31,16 @@ def test_a_file_opens_with_two_requests(web, web_proxy, zarr_format):
 
 
 def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web, web_proxy):
-    write_values(web.folder)
-    with ZarrIO(f"{web_proxy.url}/a.zarr.zip", "r") as io:
-        data = io.read_builder().datasets["data"].data
-        web_proxy.reset()
-        web_proxy.together = ("", 4)
-        np.testing.assert_array_equal(data[2:18], VALUES[2:18])
-        assert len(web_proxy.requests) == 5
-        assert web_proxy.most_busy >= 4
-        web_proxy.reset()
-        np.testing.assert_array_equal(data[:], VALUES)
+    data = trees.dataset("data", ZarrDataIO(VALUES, chunks=(4, 2**14), compressor=False))
+    trees.write_builder(web.folder / "a.zarr.zip", trees.root(data))
+    data = trees.read_builder(f"{web_proxy.url}/a.zarr.zip").datasets["data"].data
+    web_proxy.reset()
+    web_proxy.together = ("", 4)
+    np.testing.assert_array_equal(data[2:18], VALUES[2:18])
+    assert len(web_proxy.requests) == 5
+    assert web_proxy.most_busy >= 4
+    web_proxy.reset()
+    np.testing.assert_array_equal(data[:], VALUES)
 
 
 def test_ranges_of_a_value(web, web_proxy):
@@ -91,15 +85,12 @@ def test_a_value_that_is_another_one_is_told(web):
             get("two")
 
 
-def test_a_value_that_is_too_large_is_refused(web):
+def test_a_value_that_is_too_large_or_of_a_file_that_was_cut_since_is_refused(web):
     write_zip(web.folder / "a.zip", {"a": b"a" * 1000})
     keys = open_store(f"{web.url}/a.zip")
     keys.read_rules = ReadRules(limits=Limits(max_stored_bytes=999))
     with pytest.raises(LimitError, match="max_stored_bytes"):
         keys.get("a")
-
-
-def test_a_file_that_was_cut_since_is_told(web):
     write_zip(web.folder / "a.zip", {"a": bytes(2**20), "b": b"b"})
     keys = open_store(f"{web.url}/a.zip")
     assert keys.get("b") == b"b"

@@ -405,10 +405,9 @@ def test_a_url_without_a_place_is_told_at_once(url):
         open_store(url)
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["s3://bucket/a.nwb.zarr", "https://dandiarchive.org/a.nwb.zarr", "file:///a.zarr", "simplecache::s3://b/a.zarr"],
-)
+@pytest.mark.parametrize("url", [
+    "s3://bucket/a.nwb.zarr", "https://dandiarchive.org/a.nwb.zarr", "file:///a.zarr", "simplecache::s3://b/a.zarr"
+])  # fmt: skip
 def test_a_url_that_became_a_path_is_not_a_folder(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="was a URL before it became a Path"):

@@ -265,11 +265,9 @@ def test_from_one_kind_of_store_to_another(s3, tmp_path):
 
 
 # ---- export between all of them -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("store", "target"),
-    [*((kind, target) for kind in ALL_KINDS for target in ("local", "s3")), ("local", "zip"), ("s3", "memory")],
-    indirect=["store"],
-)
+@pytest.mark.parametrize(("store", "target"), [
+    *((kind, target) for kind in ALL_KINDS for target in ("local", "s3")), ("local", "zip"), ("s3", "memory")
+], indirect=["store"])  # fmt: skip
 def test_export(store, target, s3, tmp_path):
     nwbfile = samples.plain_nwbfile()
     write(store, "a.nwb.zarr", nwbfile)

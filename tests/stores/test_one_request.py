@@ -2,7 +2,6 @@
 
 import itertools
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,20 +24,15 @@ def test_of_both_formats_the_one_that_is_named_is_read_and_the_one_that_everybod
             ZarrIO(both, mode, zarr_format=2)
 
 
-def write_pair(folder: Path, own: int, linked: int) -> None:
-    """Write a file, and one of format ``own`` with a link to it."""
-    first = samples.write_zarr(folder / "first.nwb.zarr", samples.plain_nwbfile("first"), zarr_format=linked)
-    second = samples.plain_nwbfile("second")
-    with NWBZarrIO(first, "r") as source, NWBZarrIO(folder / "second.nwb.zarr", "w", zarr_format=own) as io:
-        data = source.read().acquisition["trace"].data
-        second.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
-        io.write(second)
-
-
 # likely one of format 3 as well; where metadata of both are there, those of format 3 count: so both are asked for
 @pytest.mark.parametrize(("own", "linked", "requests"), [(3, 3, 1), (3, 2, 2), (2, 2, 2), (2, 3, 2)])
 def test_the_file_that_a_link_leads_to(web, own, linked, requests):
-    write_pair(web.folder, own, linked)
+    first = samples.write_zarr(web.folder / "first.nwb.zarr", samples.plain_nwbfile("first"), zarr_format=linked)
+    second = samples.plain_nwbfile("second")
+    with NWBZarrIO(first, "r") as source, NWBZarrIO(web.folder / "second.nwb.zarr", "w", zarr_format=own) as io:
+        linked_data = source.read().acquisition["trace"].data
+        second.add_acquisition(TimeSeries(name="linked", data=linked_data, unit="m", rate=1.0))
+        io.write(second)
     web.requests = 0
     data: Any = samples.read_zarr(f"{web.url}/second.nwb.zarr", zarr_format=own).acquisition["linked"].data
     assert data.location == f"{web.url}/first.nwb.zarr"

@@ -1,13 +1,11 @@
 """Redirects of a web server: the bytes of a file come from its own server, and so do its options go."""
 
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from aiohttp import BasicAuth
@@ -18,6 +16,7 @@ from hdmf_zarr_backend.errors import LinkRefusedError, StoreError, StoreUnreacha
 from tests import trees
 from tests.documents import change_attributes
 from tests.servers import Proxy, WebServer, serving
+from tests.smallfiles import edited_json, hdf5_dataset
 
 SECRET = {"X-Token": "secret", "Authorization": "token secret"}
 OBSTORE = {"client_options": {"default_headers": SECRET}, "retry_config": {"max_retries": 0}}
@@ -127,10 +126,8 @@ def test_followed_redirects_and_links_of_a_chain_get_no_secrets(tmp_path, near, 
     assert values(place, options, external_links="follow") == 666
     redirect(near, lambda path: None)
     entry = {"name": "l", "source": f"simplecache::{far.url}/a.zarr", "path": "/x"}
-    document = tmp_path / "near" / "a.zarr" / ".zmetadata"
-    metadata = json.loads(document.read_text())
-    metadata["metadata"][".zattrs"]["zarr_link"] = [entry]
-    document.write_text(json.dumps(metadata))
+    with edited_json(tmp_path / "near" / "a.zarr" / ".zmetadata") as metadata:
+        metadata["metadata"][".zattrs"]["zarr_link"] = [entry]
     root = trees.read_builder(place, storage_options=options, read_options=ReadOptions(external_links="follow"))
     assert root.links["l"].builder.data[1] == 666
     assert has_secret(near)
@@ -160,8 +157,7 @@ def test_a_redirect_to_no_address_is_named(near):
 def test_the_url_that_the_user_gives_may_be_redirected(tmp_path, near, far, name, query):
     """As an archive does, whose addresses lead to a bucket, where a presigned URL allows GET alone."""
     put(tmp_path, "a.zarr.zip")
-    with h5py.File(tmp_path / "far" / "a.h5", "w") as file:
-        file.create_dataset("x", data=666 + np.random.default_rng(1).random(100_000), chunks=(50_000,))
+    hdf5_dataset(tmp_path / "far" / "a.h5", "x", data=666 + np.random.default_rng(1).random(100_000), chunks=(50_000,))
     redirect(near, lambda path: f"{far.url}/{name}{query}")
     if query:
         far.fault = lambda method, path, number: None if (method, path) == ("GET", f"/{name}{query}") else "403"

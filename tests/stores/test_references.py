@@ -42,10 +42,9 @@ def folder(tmp_path: Path) -> Path:
     return samples.write_zarr(tmp_path / "origin" / "a.nwb.zarr", samples.rich_nwbfile())
 
 
-@pytest.mark.parametrize(
-    ("url", "version"),  # there are no templates in version 0
-    [("data.bin", 0), ("data.bin", 1), ("absolute", 0), ("absolute", 1), ("template", 1), ("none", 1)],
-)
+@pytest.mark.parametrize(("url", "version"), [
+    ("data.bin", 0), ("data.bin", 1), ("absolute", 0), ("absolute", 1), ("template", 1), ("none", 1)
+])  # fmt: skip
 def test_local(folder, tmp_path, url, version):
     said = {"absolute": str(tmp_path / "data.bin"), "template": "{{u}}"}.get(url, "data.bin")
     document = refer(folder, tmp_path / "data.bin", url=said, version=version)

@@ -30,6 +30,7 @@ from hdmf_zarr_backend.store.journal import LAST_RECORD, LastRecord, Record, rec
 from tests import trees
 from tests.faults import appending
 from tests.machine.machine import memory_folder
+from tests.smallfiles import write_container
 from tests.transaction.places import UNFINISHED, Act, Cell, Disk, Memory, Queue, bucket, count, some
 from tests.transaction.steps import KINDS, Killed, State, Steps, states
 
@@ -47,14 +48,6 @@ def of_the_file(values: State) -> State:
     left = {key: values[key] for key in values if not key.startswith("../") and not UNFINISHED.fullmatch(key)}
     assert {key for key in left if key.startswith(JOURNAL)} <= {LAST_RECORD}
     return {key: value for key, value in left.items() if not key.startswith(JOURNAL)}
-
-
-def check_records(values: State) -> None:
-    """Check that what is written is what is read: a record that is not blocks the file."""
-    for key, value in values.items():
-        if key.startswith(JOURNAL) and not key.startswith(f"{JOURNAL}.old") and not key.endswith(".partial"):
-            kind: Any = LastRecord if key == LAST_RECORD else Record
-            assert kind.decode(value, "").encode() == value
 
 
 def is_of_3(key: str) -> bool:
@@ -84,7 +77,10 @@ def check_killed(place: Memory, before: State, user: Act, cell: Cell, *, every: 
     found: dict[int | None, list[str]] = {number: [] for number in formats}
     outcomes, cases = [], 0
     for values in some(killed, every):
-        check_records(values)
+        for key, value in values.items():  # what is written is what is read: a record that is not blocks the file
+            if key.startswith(JOURNAL) and not key.startswith(f"{JOURNAL}.old") and not key.endswith(".partial"):
+                kind: Any = LastRecord if key == LAST_RECORD else Record
+                assert kind.decode(value, "").encode() == value
         recovered = place.run(values, recover)
         final = of_the_file(recovered[-1])
         outcomes.append(whole.index(final))
@@ -191,14 +187,12 @@ def edited(change: Callable[[ZarrIO], object]) -> Act:
 
 @functools.cache
 def another_file() -> State:
-    """Return a file with a table that has columns of all kinds, and references to itself."""
     store: State = {}
     table = DynamicTable(name="other", description="it", id=[0, 1])
     table.add_column("words", "", data=["a", "b"])
     table.add_column("ragged", "numbers", data=[[1, 2], [3]], index=True)
     table.add_column("objects", "references", data=[table, table])
-    with ZarrIO(store, "w", manager=get_manager()) as io:
-        io.write(SimpleMultiContainer(name="root", containers=[table]))
+    write_container(store, SimpleMultiContainer(name="root", containers=[table]))
     return store
 
 
@@ -260,21 +254,16 @@ def test_an_append(files, monkeypatch, number, variant, batch):
 
 
 @EACH
-def test_other_changes(files, cell):
+def test_other_changes_in_memory_and_on_a_disk(files, cell, folder):
     damage, user = USERS[cell]
     check_killed(Memory(), damage(files[cell.zarr_format]), user, cell)
     check_killed(Queue(), damage(files[cell.zarr_format]), user, cell, every=7)
+    check_killed(Disk(folder), damage(files[cell.zarr_format]), user, cell, every=25)
 
 
 @EACH_APPEND
 def test_an_append_on_a_disk(files, folder, number, variant):
     check_append(Disk(folder), files[number], variant, number, every=25)
-
-
-@EACH
-def test_other_changes_on_a_disk(files, folder, cell):
-    damage, user = USERS[cell]
-    check_killed(Disk(folder), damage(files[cell.zarr_format]), user, cell, every=25)
 
 
 @pytest.mark.parametrize("variant", ["rows", "wider", "values"])
@@ -295,7 +284,6 @@ def test_other_changes_on_a_server(files, cell):
 
 # ---- new files ------------------------------------------------------------------------------------------------------
 def tree_of(value: int) -> Any:
-    """Return the builders of a file in which everything is ``value``."""
     numbers = ZarrDataIO(np.full((8, 3), value, "i2"), chunks=(4, 3))
     return trees.root(trees.group("g", trees.dataset("n", numbers)), trees.dataset("words", [str(value)] * 5), v=value)
 
@@ -605,8 +593,7 @@ def test_an_index_that_outgrows_its_type_is_rewritten_chunk_by_chunk(tmp_path, i
     columns = [ragged, VectorIndex(name="ragged_index", target=ragged, data=ends)]
     ids = ElementIdentifiers(name="id", data=ZarrDataIO(np.arange(rows), chunks=(chunk,)))
     table = DynamicTable(name="table", description="it", id=ids, columns=columns)
-    with ZarrIO(place, "w", manager=get_manager()) as io:
-        io.write(table)
+    write_container(place, table)
     with ZarrIO(place, "a", manager=get_manager()) as io:
         root = io.read()
         tracemalloc.start()

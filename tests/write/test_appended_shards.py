@@ -22,7 +22,6 @@ DATA = "acquisition/large/data"
 
 
 def write(place: Any, **options: Any) -> Any:
-    """Write a recording, and a table with a column, in shards."""
     nwbfile = samples.plain_nwbfile()
     data = ZarrDataIO(VALUES, chunks=(10, 3), shards=(40, 6), maxshape=(None, 6))
     nwbfile.add_acquisition(TimeSeries(name="large", data=data, unit="V", rate=1.0))

@@ -143,14 +143,9 @@ def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, convert
     ({"zarr_format": 3, "shards": "all"}, "not lengths"),
     ({"zarr_format": 3, "shards": (0, 4)}, "not lengths"),
     ({"zarr_format": 3, "nczarr": True}, "NCZarr has no attributes in format 3"),
+    ({"to": "virtual", "nczarr": True}, "Leave nczarr="), ({"to": "virtual", "shards": "auto"}, "Leave shards="),
 ])  # fmt: skip
 def test_conversions_that_cannot_be(hdf5, tmp_path, options, message):
     with pytest.raises(UsageError, match=message):
-        convert(hdf5, tmp_path / "a.zarr", check=False, **arguments(**options))
+        convert(hdf5, tmp_path / f"a.zarr{'.json' * ('to' in options)}", check=False, **arguments(**options))
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("options", [{"nczarr": True}, {"shards": "auto"}])
-def test_virtual_files_have_neither(hdf5, tmp_path, options):
-    with pytest.raises(UsageError, match=r"Leave (nczarr|shards)="):
-        convert(hdf5, tmp_path / "a.zarr.json", check=False, to="virtual", **arguments(**options))

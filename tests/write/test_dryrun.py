@@ -39,18 +39,13 @@ GIVEN: dict[str, dict[str, Any]] = {
 ALL_WAYS = pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 
 
-def bytes_of_values(path: Path) -> int:
-    """Return the bytes of all arrays of a file that are neither text nor references, nor rows with some."""
-    keys, cache = LocalStore(str(path)), ChunkCache()
-    arrays = [
-        LazyArray(keys, place, node, cache) for place, node in parse(keys).hierarchy.walk() if isinstance(node, Dataset)
-    ]
-    return sum(data.size * data.dtype.itemsize for data in arrays if not data.dtype.hasobject)
-
-
 def assert_came_true(found: DryRun, path: Path, *, sizes: float = 0.0) -> None:
     assert metadata(found.hierarchy) == metadata(path)
-    assert found.nbytes == bytes_of_values(path)
+    keys, cache = LocalStore(str(path)), ChunkCache()
+    nodes = parse(keys).hierarchy.walk()
+    arrays = [LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, Dataset)]
+    # neither text nor references, nor rows with some
+    assert found.nbytes == sum(data.size * data.dtype.itemsize for data in arrays if not data.dtype.hasobject)
     files = [file for file in path.rglob("*") if file.is_file()]
     assert found.objects == len(files)
     assert found.stored_bytes is not None
@@ -202,11 +197,15 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         dry_run(tmp_path / "no.nwb", zarr_format=3, write_options=WriteOptions(nczarr=True))
 
 
-def test_a_write_option_that_does_not_fit_the_format_is_refused_as_by_a_write(tmp_path):
+def test_options_that_do_not_fit_are_refused_as_by_a_write_or_a_conversion(tmp_path):
     options = WriteOptions(chunk_key_encoding="v2")
     for call in (dry_run, lambda container, path, **given: samples.write_zarr(path, container, **given)):
         with pytest.raises(UsageError, match="only Zarr format 3 has chunk_key_encoding"):
             call(samples.plain_nwbfile(), tmp_path / "a.nwb.zarr", write_options=options)
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    for call in (dry_run, convert):
+        with pytest.raises(UsageError, match="storage_options are for URLs"):
+            call(source, tmp_path / "a.nwb.zarr", storage_options={"anon": True})
 
 
 def test_the_command_line_tells_it(tmp_path, capsys):
@@ -226,10 +225,3 @@ def test_the_command_line_tells_it(tmp_path, capsys):
     convert(source, tmp_path / "a.nwb.zarr")
     assert main(["inspect", str(tmp_path / "a.nwb.zarr"), "--model"]) == 0
     assert json.loads(capsys.readouterr().out).keys() == model_json(planned.hierarchy).keys()
-
-
-def test_storage_options_without_a_url_are_refused_as_by_a_conversion(tmp_path):
-    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    for call in (dry_run, convert):
-        with pytest.raises(UsageError, match="storage_options are for URLs"):
-            call(source, tmp_path / "a.nwb.zarr", storage_options={"anon": True})

@@ -15,6 +15,7 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import ValueRefusedError
 from tests.documents import document, forget_consolidated
+from tests.smallfiles import hdf5_dataset
 from tests.trees import dataset, edit_builder, read_builder, root, write_builder
 from tests.zarrs import IS_ZARR_2
 
@@ -55,7 +56,6 @@ def grown(path: Path, more: int = 5) -> list[Any]:
 
 
 def expected(fill: Any, data: Any) -> Any:
-    """Return a fill value as an element of ``data`` is read."""
     item = np.asarray(fill, data.dtype)[()].item() if isinstance(data, np.ndarray) and data.dtype.kind != "U" else fill
     return item.decode() if isinstance(item, bytes) and isinstance(data[0], str) else item
 
@@ -101,8 +101,7 @@ H5: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", H5)
 def test_a_resized_copy_has_the_fill_value_of_hdf5(tmp_path, kind, zarr_format):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("d", shape=(3,), maxshape=(None,), chunks=(2,), **H5[kind])
+    hdf5_dataset(tmp_path / "a.h5", "d", shape=(3,), maxshape=(None,), chunks=(2,), **H5[kind])
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         file["d"].resize((8,))
         wanted = file["d"][3:].tolist()
@@ -209,10 +208,8 @@ def test_tokens_that_are_not_json_do_not_get_into_other_documents(tmp_path, kind
             if file.name in (".zarray", ".zmetadata", "zarr.json"):
                 json.loads(file.read_bytes(), parse_constant=pytest.fail)
         grown(copy)
-    with ZarrIO(path, "r+", write_options=WriteOptions(strict_json=True)) as io:
-        builder = io.read_builder()
+    with edit_builder(path, write_options=WriteOptions(strict_json=True)) as builder:
         builder.attributes["new"] = 1
-        io.write_builder(builder)
     assert verify(path).is_sound
 
 
@@ -222,10 +219,8 @@ def test_tokens_in_the_fill_value_of_rows_do_not_stay(tmp_path):
     array = json.loads((path / "d/zarr.json").read_bytes()) | {"fill_value": {"n": 0, "x": np.nan}}
     (path / "d/zarr.json").write_text(json.dumps(array))
     forget_consolidated(path)
-    with ZarrIO(path, "r+", write_options=WriteOptions(strict_json=True)) as io:
-        builder = io.read_builder()
+    with edit_builder(path, write_options=WriteOptions(strict_json=True)) as builder:
         builder.attributes["new"] = 1
-        io.write_builder(builder)
     assert read_builder(path).attributes["new"] == 1
 
 

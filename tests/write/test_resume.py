@@ -138,11 +138,9 @@ def test_it_can_be_stopped_and_go_on_more_than_once(hdf5: Path, tmp_path: Path) 
     assert stored_files(target) == stored_files(tmp_path / "b.zarr")
 
 
-@pytest.mark.parametrize(
-    ("options", "chunks"),
-    [({}, ("2.0", "3.0")), ({"zarr_format": 3, "shards": (8192, 16)}, ("c/0/0", "c/1/0"))],
-    ids=["chunks", "shards"],
-)
+@pytest.mark.parametrize(("options", "chunks"), [
+    ({}, ("2.0", "3.0")), ({"zarr_format": 3, "shards": (8192, 16)}, ("c/0/0", "c/1/0"))
+], ids=["chunks", "shards"])  # fmt: skip
 def test_after_a_new_start_of_the_machine_chunks_have_to_decode(hdf5, tmp_path, monkeypatch, options, chunks):
     interrupted(hdf5, tmp_path / "a.zarr", **options)
     (partial,) = staged(tmp_path / "a.zarr")

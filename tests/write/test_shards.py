@@ -86,9 +86,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ---- readers -------------------------------------------------------------------------------------------------------
-def test_we_read_it_and_verify_finds_nothing(made):
+def test_we_read_it_wherever_it_is_and_verify_finds_nothing(made):
     assert_whole(values_of(made))
     assert [str(problem) for problem in verify(made, level="chunks").problems] == []
+    location = "memory://shards-tests/a.zarr"
+    sharded(location)
+    assert_whole(values_of(location))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -131,12 +134,6 @@ def test_parallel_writes_the_same_bytes(tmp_path, executor):
     assert len(stored_files(serial / "d")) == 7
     again = exported(serial, tmp_path / "c.zarr", write_options=WriteOptions(executor=executor))  # sent to processes
     assert stored_files(serial / "d") == stored_files(again / "d")
-
-
-def test_a_store_that_takes_complete_values_only():
-    location = "memory://shards-tests/a.zarr"
-    sharded(location)
-    assert_whole(values_of(location))
 
 
 # ---- iterators -----------------------------------------------------------------------------------------------------

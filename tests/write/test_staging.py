@@ -12,13 +12,7 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend import WriteOptions, ZarrIO, convert, repair
-from hdmf_zarr_backend.errors import (
-    IncompleteStoreError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UsageError,
-)
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.store import files as store_files
 from hdmf_zarr_backend.store import local as local_store
 from hdmf_zarr_backend.store.base import Store
@@ -35,7 +29,6 @@ EXCHANGES = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", 
 
 @contextmanager
 def staged(target: str, *, exclusive: bool = False, durable: bool = False) -> Iterator[Store]:
-    """Yield the store of a new folder, which is committed at the end."""
     with (
         Writer(LocalStore(target), replaces=True, durable=durable) as writer,
         writer.new_file({}, exclusive=exclusive) as change,

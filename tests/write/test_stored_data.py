@@ -25,7 +25,6 @@ FORMAT_2: dict[str, Any] = {} if IS_ZARR_2 else {"zarr_format": 2}
 
 
 def stored(store: Any, path: str | None = None, **options: Any) -> Any:
-    """Return an array of format 2 made by zarr, with rows that were never written."""
     given: dict[str, Any] = {
         "shape": VALUES.shape, "dtype": VALUES.dtype, "chunks": (70, 3), "fill_value": 5,
         "compressor": numcodecs.get_codec(BLOSC), "filters": [numcodecs.Delta("<i2")],
@@ -55,7 +54,6 @@ def _zip(folder: Path) -> Any:
 
 
 def _lazy(folder: Path) -> Any:
-    """Return an array that this package has read."""
     data = ZarrDataIO(_folder(folder))
     return read_builder(write_builder(folder / "read.zarr", root(dataset("d", data)), zarr_format=2))["d"].data
 
@@ -70,7 +68,6 @@ def layout(path: Path) -> dict[str, Any]:
 
 
 def plain(data: Any) -> Any:
-    """Return data as they are, beside `ZarrDataIO`."""
     return data
 
 

@@ -37,7 +37,6 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stats(path: Path) -> dict[str, tuple[int, int, int]]:
-    """Return inode, time of change and size of all files."""
     found = {str(file.relative_to(path)): file.stat() for file in path.rglob("*") if file.is_file()}
     return {key: (state.st_ino, state.st_mtime_ns, state.st_size) for key, state in found.items()}
 

@@ -12,6 +12,7 @@ from hdmf_zarr_backend import ZarrIO, verify
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.options import Limits, ReadRules
 from tests.peers import Peer
+from tests.smallfiles import edited_json
 from tests.trees import dataset, group, read_builder, root, write_builder
 
 FIELDS = [{"name": "i", "dtype": "int32"}, {"name": "text", "dtype": "text"}]
@@ -26,7 +27,6 @@ def rows_of(path: Path) -> list[tuple[Any, ...]]:
 
 
 def text_bytes(path: Path, name: str = "rows") -> list[int]:
-    """Return the bytes of each field of text."""
     fields = json.loads((path / name / "zarr.json").read_text())["data_type"]["configuration"]["fields"]
     types = [field["data_type"] for field in fields]
     return [kind["configuration"]["length_bytes"] for kind in types if isinstance(kind, dict)]
@@ -74,25 +74,18 @@ def test_references_of_rows_outgrow_their_field(tmp_path):
     assert [data[n][1].name for n in range(2)] == ["near", "i" * 250]
 
 
-def foreign_rows(path: Path) -> Path:
-    """Write rows as another program stores them: of a few characters, and with metadata that we do not know."""
-    written(path, root(dataset("rows", [(1, "a"), (2, "b")], FIELDS)))
-    document = json.loads((path / "rows/zarr.json").read_text())
-    field = {"name": "text", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 16}}}
-    document["data_type"]["configuration"]["fields"][1] = field
-    document["codecs"] = [{"name": "bytes", "configuration": {"endian": "little"}}]
-    document["theirs"] = {"must_understand": False, "word": 1}
-    document["attributes"]["their_note"] = "kept"
-    (path / "rows/zarr.json").write_text(json.dumps(document))
-    (path / "rows/c/0").write_bytes(np.array([(1, "a"), (2, "b")], [("i", "<i4"), ("text", "<U4")]).tobytes())
-    whole = json.loads((path / "zarr.json").read_text())
-    del whole["consolidated_metadata"]
-    (path / "zarr.json").write_text(json.dumps(whole))
-    return path
-
-
 def test_rows_of_other_writers_become_wider_and_keep_unknown_metadata(tmp_path):
-    path = foreign_rows(tmp_path / "a.zarr")
+    path = tmp_path / "a.zarr"
+    written(path, root(dataset("rows", [(1, "a"), (2, "b")], FIELDS)))
+    with edited_json(path / "rows/zarr.json") as document:  # rows of a few characters
+        field = {"name": "text", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 16}}}
+        document["data_type"]["configuration"]["fields"][1] = field
+        document["codecs"] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        document["theirs"] = {"must_understand": False, "word": 1}
+        document["attributes"]["their_note"] = "kept"
+    (path / "rows/c/0").write_bytes(np.array([(1, "a"), (2, "b")], [("i", "<i4"), ("text", "<U4")]).tobytes())
+    with edited_json(path / "zarr.json") as whole:
+        del whole["consolidated_metadata"]
     for row, width in (((3, "äöü"), 16), ((4, "abcdefg"), 32)):
         with ZarrIO(path, "r+") as io:
             io.read_builder()["rows"].data.append(row)

@@ -12,7 +12,6 @@ import os
 import posixpath
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -26,8 +25,8 @@ from hdmf_zarr_backend.model.links import without_query
 from hdmf_zarr_backend.model.nodes import Node, absolute
 from hdmf_zarr_backend.model.render import RUN, Description, counted, escape, item_tree, natural, pattern, size_text
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.outline import TREE_STYLE, Outline, lengths_text, tree_html
-from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, opened, treemap_svgs
+from hdmf_zarr_backend.outline import TREE_STYLE, Outline, tree_html
+from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, lengths_text, opened, treemap_svgs
 from hdmf_zarr_backend.store.opening import FileSource
 
 T = TypeVar("T")
@@ -135,14 +134,15 @@ def _page(title: str, body: list[str]) -> str:
 
 
 class _FileFigures:
-    """The figures of a file; those of the ``document`` are without the cached specifications, ``stored`` bytes with."""
+    """The figures of a file; ``counts`` are without the cached specifications, ``stored`` bytes with them."""
 
     def __init__(self, outline: Outline) -> None:
         self.outline = outline
         self.document = outline.document()
-        arrays = (node for node in self.document["nodes"] if node["kind"] == "array")
+        self.arrays = [node for node in self.document["nodes"] if node["kind"] == "array"]
         # stored bytes, which a user pays for, and not the size of the values
-        self.arrays = sorted(arrays, key=lambda node: -int(node["stored_bytes"]))
+        self.arrays.sort(key=lambda node: -int(node["stored_bytes"]))
+        self.counts = outline.counts()
         stored = outline.stored or {}
         self.stored = sum(stored.values())
 
@@ -156,25 +156,24 @@ class _FileFigures:
 
 def _cards(figures: _FileFigures) -> str:
     """Return the numbers about the complete file, and what they leave out."""
-    document, arrays = figures.document, figures.arrays
-    counts = Counter(node["kind"] for node in document["nodes"])
-    counts["chunk"] = _total(arrays, "chunk_count")
+    document, counts = figures.document, figures.counts
+    chunks = sum(array["chunk_count"] for array in figures.arrays)
+    kinds = [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
     shown = [("HDF5", "format")]
     if not figures.outline.is_hdf5:
         number = "2 and 3" if figures.outline.has_both else document["zarr_format"]
         shown = [(f"Zarr {number}", "consolidated" if document["consolidated"] else "not consolidated")]
-    words = ("group", "array", "chunk", "link")
-    shown += [(f"{counts[word]:,}", word if counts[word] == 1 else f"{word}s") for word in words]
+    shown += [(f"{count:,}", word if count == 1 else f"{word}s") for count, word in kinds]
     # text and references have no size before compression, so the ratio is that of numbers alone
-    sized = [array for array in arrays if array["bytes"] is not None]
-    size, numbers = _total(sized, "bytes"), _total(sized, "stored_bytes")
+    numbers = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
     shown += [(size_text(figures.stored), "stored in all"), (size_text(numbers), "of it numbers")]
     if rest := figures.stored - numbers - figures.specifications:
         shown.append((size_text(rest), "of it text and references"))
     if figures.specifications:
         shown.append((size_text(figures.specifications), "of it the cached schema"))
-    if size and numbers:
-        shown += [(size_text(size), "numbers, uncompressed"), (f"{size / numbers:.2f}", "compression ratio of numbers")]
+    if counts.size and numbers:
+        shown += [(size_text(counts.size), "numbers, uncompressed")]
+        shown += [(f"{counts.size / numbers:.2f}", "compression ratio of numbers")]
     note = "HDF5 does not tell the stored bytes of text of variable length." if figures.outline.is_hdf5 else ""
     boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
     return f'<div class="cards">{boxes}</div><p class="soft">{note}</p>'
