@@ -215,20 +215,6 @@ def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Enco
 # ---- back ----------------------------------------------------------------------------------------------------------
 
 
-def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
-    """Return the value for JSON, an NCZarr type and a remark of `_encode`; one of `_DAMAGE` if they do not fit."""
-    if type(value) is str and kind is None and remark is None:
-        return value
-    if isinstance(remark, dict):
-        return _decode_remarked(value, remark)
-    if isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:  # netcdf-c writes >S1 for text
-        array = _typed(_numbers(value), np.dtype(kind))
-        return array if array.ndim else array[()]
-    if is_reference(value):
-        return resolve(value)
-    return _decode_list(value, resolve) if isinstance(value, list) else value
-
-
 def _numbers(value: Any) -> Any:
     """Return text such as "NaN" as a number."""
     return each(value, lambda item: float(item) if isinstance(item, str) else item)
@@ -265,6 +251,7 @@ def _decode_list(value: list[Any], resolve: Resolve) -> Any:
 
 
 def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
+    """Return the value with the type and shape of a remark of `_encode`; one of `_DAMAGE` if they do not fit."""
     dtype = remark["dtype"]
     if dtype == "json":
         return json.loads(value) if remark.get("text") else value
@@ -274,14 +261,6 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
         return complex(*_numbers(value))
     if remark.get("null"):
         return np.zeros(0, dtype=from_zarr_type(dtype))  # it was an HDF5 attribute with a type but no value
-    array = _decode_array(value, dtype, remark)
-    if array.ndim:
-        return array
-    return str(array[()]) if array.dtype.kind == "U" else array[()]
-
-
-def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
-    """Return the array, or the scalar as an array without axes, with the type and shape of a remark."""
     shape, leaves = _flat(value)
     shape = tuple(remark["shape"]) if "shape" in remark else shape
     if shape is None:
@@ -290,15 +269,18 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
     if dtype in ("str", "bytes", "|O"):
         if dtype == "bytes":  # bytes that are UTF-8 are stored as text, so that other readers see them
             leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
-        return object_array(leaves, shape)
-    array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
-    if "bits" in remark:
-        bits = _decode_typed(remark["bits"], array.dtype, shape, coded=True)
-        with np.errstate(invalid="ignore"):  # comparing a signalling NaN
-            is_same = np.array_equal(bits, array, equal_nan=True)
-        # Another program may have changed the value since its bits were recorded.
-        array = bits if is_same else array
-    return array
+        array = object_array(leaves, shape)
+    else:
+        array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
+        if "bits" in remark:
+            bits = _decode_typed(remark["bits"], array.dtype, shape, coded=True)
+            with np.errstate(invalid="ignore"):  # comparing a signalling NaN
+                is_same = np.array_equal(bits, array, equal_nan=True)
+            # Another program may have changed the value since its bits were recorded.
+            array = bits if is_same else array
+    if array.ndim:
+        return array
+    return str(array[()]) if array.dtype.kind == "U" else array[()]
 
 
 def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, coded: bool) -> Array:
@@ -347,17 +329,28 @@ def encode_attributes(
     return encoded
 
 
+def _types_of(attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the NCZarr types and the remarks of attributes; ``{}`` if another program stored something else there."""
+    return as_dict(as_dict(attributes.get(NCZARR_ATTR)).get(_TYPES)), as_dict(notes_of(attributes).get(_NOTE))
+
+
+def _with_types(attributes: dict[str, Any], types: dict[str, Any], remarks: dict[str, Any]) -> dict[str, Any]:
+    """Return JSON attributes with other types and remarks."""
+    changed = dict(attributes)
+    for holder, key, about in ((NOTES, _NOTE, remarks), (NCZARR_ATTR, _TYPES, types)):
+        rest = {name: value for name, value in as_dict(changed.pop(holder, None)).items() if name != key}
+        if about or rest:
+            changed[holder] = {**rest, key: about} if about else rest
+    return changed
+
+
 def with_attribute(attributes: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """Return JSON attributes with another value of one, or without it if that is None, and the note of its type."""
     encoded = {} if value is None else encode_attributes({name: value}, notes={})
     changed = {key: encoded[name] if key == name else old for key, old in attributes.items() if key != name or encoded}
-    for holder, key in ((NOTES, _NOTE), (NCZARR_ATTR, _TYPES)):
-        others = {k: v for k, v in _mapping(attributes.get(holder), key).items() if k != name}
-        about = others | _mapping(encoded.get(holder), key)
-        rest = {k: v for k, v in as_dict(changed.pop(holder, None)).items() if k != key}
-        if about or rest:
-            changed[holder] = rest | ({key: about} if about else {})
-    return changed
+    types, remarks = ({k: v for k, v in known.items() if k != name} for known in _types_of(attributes))
+    own_types, own_remarks = _types_of(encoded)
+    return _with_types(changed, types | own_types, remarks | own_remarks)
 
 
 def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -365,8 +358,8 @@ def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     names = [name for name in visible(attributes) if not _is_strict(attributes[name])]
     if not names:
         return attributes
-    strict, notes = dict(attributes), dict(notes_of(attributes))
-    types, remarks = dict(_mapping(attributes.get(NCZARR_ATTR), _TYPES)), dict(_mapping(notes, _NOTE))
+    strict = dict(attributes)
+    types, remarks = map(dict, _types_of(attributes))
     for name in names:
         stated = as_dict(remarks.pop(name, None)) or None  # another program may have stored anything there
         strict[name], kind, remark = _strict(attributes[name], types.pop(name, None), stated)
@@ -374,24 +367,27 @@ def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
             types[name] = kind
         if remark is not None:
             remarks[name] = remark
-    if types or NCZARR_ATTR in strict:
-        strict[NCZARR_ATTR] = {**(strict.get(NCZARR_ATTR) or {}), _TYPES: types}
-    if remarks or _NOTE in notes:
-        strict[NOTES] = {**notes, _NOTE: remarks}
-    return strict
+    return _with_types(strict, types, remarks)
 
 
 def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[str, Any]:
     """Return the values of the JSON attributes of a node, without the reserved ones."""
-    types = _mapping(attributes.get(NCZARR_ATTR), _TYPES)
-    remarks = _mapping(notes_of(attributes), _NOTE)
+    types, remarks = _types_of(attributes)
     decoded: dict[str, Any] = {}
     for stored, name in visible(attributes).items():
-        value = attributes[stored]
+        value, kind, remark = attributes[stored], types.get(stored), remarks.get(stored)
         if value is None:
             continue  # HDMF has no attributes without a value
         try:
-            decoded[name] = _decode_value(value, types.get(stored), remarks.get(stored), resolve)
+            if isinstance(remark, dict):
+                decoded[name] = _decode_remarked(value, remark)
+            elif isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:
+                array = _typed(_numbers(value), np.dtype(kind))  # netcdf-c writes >S1 for text, which is no number
+                decoded[name] = array if array.ndim else array[()]
+            elif is_reference(value):
+                decoded[name] = resolve(value)
+            else:
+                decoded[name] = _decode_list(value, resolve) if isinstance(value, list) else value
         except ZarrBackendError:
             # It comes from `resolve`. Some errors of this package are ValueErrors or KeyErrors too.
             raise
@@ -403,11 +399,6 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
 def plain_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the attributes of a node for people: those of `decode_attributes`, references as paths."""
     return decode_attributes(attributes, resolve=lambda json: absolute(decode_attribute_reference(json).path))
-
-
-def _mapping(holder: Any, key: str) -> dict[str, Any]:
-    """Return the object under ``key``, ``{}`` if another program stored something else there."""
-    return as_dict(as_dict(holder).get(key))
 
 
 def default_element(value: Any) -> Element:

@@ -24,22 +24,12 @@ import numpy as np
 import numpy.typing as npt
 from numcodecs import registry
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
 from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS
 from hdmf_zarr_backend.encoding.dtypes import from_zarr_type, numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import PickleLimitError, UnsafePickleError, loads_data
-from hdmf_zarr_backend.errors import (
-    RESTORE_CHUNK,
-    ChunkError,
-    LimitError,
-    MetadataError,
-    ResourceError,
-    UnsafeDataError,
-    UnsupportedFileError,
-    UsageError,
-    ValueRefusedError,
-)
 from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.nodes import Memo, Order, StoredArray
 from hdmf_zarr_backend.options import Limits, ReadOptions
@@ -345,12 +335,12 @@ class DataPickle:
             return loads_data(memoryview(buf).tobytes())
         except PickleLimitError as error:
             remedy = "If you trust this file, export it with hdmf-zarr 0.13, with smaller chunks."
-            raise LimitError(f"a pickle is too large to be read safely ({error})", remedy=remedy) from error
+            raise errors.LimitError(f"a pickle is too large to be read safely ({error})", remedy=remedy) from error
         except UnsafePickleError as error:
             if error.damaged:
                 raise
             problem = f"a pickle holds more than data ({error})"
-            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
+            raise errors.UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
 
 
 class GZip(numcodecs.GZip):  # type: ignore[misc]
@@ -375,7 +365,7 @@ _EXTRAS = {"msgpack2": "msgpack", "pcodec": "pcodec", "zfpy": "zfpy"}
 _PACKAGES = {"flac": "flac-numcodecs", "wavpack": "wavpack-numcodecs"}
 
 
-class MissingCodecError(UnsupportedFileError, MetadataError):
+class MissingCodecError(errors.UnsupportedFileError, errors.MetadataError):
     """A codec that is not installed, or not registered here. What goes on past a `MetadataError` goes on past this."""
 
 
@@ -438,11 +428,11 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
             pending += value
         elif isinstance(value, str) and value in _PICKLE_NAMES:
             problem = f"the codec {codec_id!r} is configured with the codec 'pickle', which would run code"
-            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.")
+            raise errors.UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.")
     try:
         return codec_class.from_config(_without_id(config))
     except Exception as error:
-        raise MetadataError(
+        raise errors.MetadataError(
             f"the codec {codec_id!r} cannot have the configuration {dict(config)!r} ({type(error).__name__}: {error})",
             remedy="Install the release of its package that wrote this; else run `zarrio verify`.",
         ) from error
@@ -507,7 +497,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
             extra = _EXTRAS.get(codec_id)
             remedy = f"Install it: pip install 'numcodecs[{extra}]'." if extra else "Install a numcodecs that has it."
             raise MissingCodecError(problem, remedy=remedy) from error
-        raise MetadataError(f"the codec configuration {config!r} is not usable ({error})") from error
+        raise errors.MetadataError(f"the codec configuration {config!r} is not usable ({error})") from error
 
 
 def is_plug_in(config: dict[str, Any]) -> bool:
@@ -560,9 +550,9 @@ class ChunkCodec:
         self.is_object = self.dtype.hasobject
         ids = [config["id"] for config in filters]
         if self.is_object and OBJECT_CODECS.isdisjoint(ids):
-            raise MetadataError("an array of objects has no codec for objects")
+            raise errors.MetadataError("an array of objects has no codec for objects")
         if compressor and compressor["id"] in OBJECT_CODECS:
-            raise MetadataError(f"{compressor['id']!r} is not a compressor")
+            raise errors.MetadataError(f"{compressor['id']!r} is not a compressor")
         self._has_count = bool(ids) and ids[0] in _VLEN
         self._has_arrays = ids[:1] == ["vlen-array"]
         # JSON, MessagePack and pickles store the shape of a chunk.
@@ -598,7 +588,7 @@ class ChunkCodec:
             is_of_codec = not self.is_object or isinstance(error, (zlib.error, lzma.LZMAError))
             remedy = "Correct the options of the codecs, or use others." if is_of_codec else ""
             reason = repr(error) if isinstance(error, LookupError) else error  # whose text is a key
-            raise ValueRefusedError(f"the values cannot be stored ({reason})", remedy=remedy) from error
+            raise errors.ValueRefusedError(f"the values cannot be stored ({reason})", remedy=remedy) from error
 
     def decode_blocks(
         self, frame: bytearray, out: npt.NDArray[np.uint8] | None, what: Callable[[], str]
@@ -638,7 +628,7 @@ class ChunkCodec:
                 raise limits.exceeded("max_object_bytes", 2 * max_object_bytes, problem) from error
             raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize, what()) from error
 
-    def _undecodable(self, error: Exception, nbytes: int, what: str) -> ChunkError | ResourceError:
+    def _undecodable(self, error: Exception, nbytes: int, what: str) -> errors.ChunkError | errors.ResourceError:
         """Return the error for a chunk of ``nbytes`` that does not decode: it is damaged, or there is no memory."""
         if isinstance(error, MemoryError):
             try:
@@ -651,7 +641,7 @@ class ChunkCodec:
         reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
         if self.plug_ins and not isinstance(error, PlugInError):
             reason += f"; codec {', '.join(map(repr, self.plug_ins))}"
-        return ChunkError(f"{what} cannot be decoded ({reason})", remedy=RESTORE_CHUNK)
+        return errors.ChunkError(f"{what} cannot be decoded ({reason})", remedy=errors.RESTORE_CHUNK)
 
     def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> Elements | None:
         """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""
@@ -664,7 +654,7 @@ class ChunkCodec:
             return None  # decoding the complete chunk raises the error
 
     def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None, max_object_bytes: int) -> Array:
-        if self.is_object or self._filters:
+        if self._filters:  # as objects always have
             nbytes = math.prod(shape) * self.dtype.itemsize
             most = max_object_bytes if self.is_object else between_filters(nbytes)
             buffer: Any = data
@@ -743,8 +733,8 @@ def check_given(array: StoredArray) -> None:
         codec = chunk_codec(array)
     except MissingCodecError:
         raise
-    except MetadataError as error:
-        raise UsageError(error.problem, remedy="Correct the codec or its options.") from error
+    except errors.MetadataError as error:
+        raise errors.UsageError(error.problem, remedy="Correct the codec or its options.") from error
     if codec.is_object or codec.dtype.names is not None:
         return
 
@@ -757,7 +747,8 @@ def check_given(array: StoredArray) -> None:
         taken = np.dtype("?" if config["id"] == "packbits" else config.get("decode_dtype", config.get("dtype", dtype)))
         if config["id"] in _BY_VALUE and numbers(taken) != numbers(dtype):
             problem = f"the filter {config['id']!r} takes values of type {taken}, and these are {dtype}"
-            raise UsageError(problem, remedy="Give the filter the type of the data, or the data that of the filter.")
+            remedy = "Give the filter the type of the data, or the data that of the filter."
+            raise errors.UsageError(problem, remedy=remedy)
         dtype = np.dtype(config.get("encode_dtype", config.get("astype", dtype)))
 
 
@@ -770,5 +761,5 @@ def reading_codec(array: StoredArray, rules: ReadOptions) -> ChunkCodec:
             allow = "read_options=ReadOptions(limits=Limits(plug_in_codecs=True))"
             trust = "If you trust this file and that package,"
             cli = f"{trust} leave --no-plug-in-codecs out."
-            raise LimitError(problem, remedy=f"{trust} allow it: {allow}.", remedy_cli=cli)
+            raise errors.LimitError(problem, remedy=f"{trust} allow it: {allow}.", remedy_cli=cli)
     return chunk_codec(array)

@@ -33,7 +33,6 @@ _SEPARATORS = {b"[{": b"},{", b"[[": b"],["}
 _NULL = b",null"  # the end of a chunk that reaches beyond its array
 # NumPy drops NULs at the end of text of fixed length, so text with them, and anything else than text, is JSON.
 _ESCAPE = "\0"
-_KINDS = frozenset({"number", "text", "reference"})
 _MANY = 64  # from this number of rows it is worth measuring how long their texts are
 
 
@@ -65,8 +64,26 @@ class JSONRows:
         return _texts(array.tolist(), self._text, known if array.dtype == object else {})
 
     def split(self, buf: bytes) -> SplitElements | None:
-        """Return the unparsed elements of a chunk, None if they cannot be separated without parsing."""
-        return split_elements(buf) if self._dtype.names is None and self._cells is None else None
+        """Return the unparsed elements of a chunk, all of them objects or lists, then maybe nulls; None for others."""
+        # A separator inside a text leads to too many parts, which is noticed here, or to parts that do not parse, which
+        # is noticed when such a part is read; the complete chunk is parsed then.
+        separator = _SEPARATORS.get(buf[:2]) if self._dtype.names is None and self._cells is None else None
+        tail = buf.rfind(_TAIL)
+        if separator is None or tail < 0:
+            return None
+        shape = parse_fast(buf[tail + len(_TAIL) - 1 : -1])
+        end = buf.rfind(separator[:1], 0, tail) + 1
+        nulls, rest = divmod(tail - end, len(_NULL))
+        if rest or buf[end:tail] != _NULL * nulls or not isinstance(shape, list) or not shape:
+            return None
+        # Where the three bytes of the separator begin; matches cannot overlap.
+        codes = np.frombuffer(buf, np.uint8)
+        borders: npt.NDArray[np.intp] = np.flatnonzero(codes[2 : end - 2] == separator[0]) + 2
+        for offset in (1, 2):
+            borders = borders[codes[borders + offset] == separator[offset]]
+        if shape[0] != len(borders) + 1 + nulls or not all(type(n) is int and n >= 0 for n in shape):
+            return None
+        return SplitElements(buf, borders, end, separator, tuple(shape))
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the elements as an object array of the stored shape, or as a structured one."""
@@ -153,29 +170,6 @@ class SplitElements(Elements):
         return array
 
 
-def split_elements(text: bytes) -> SplitElements | None:
-    """Split the text of a chunk at the borders of its elements, all of them objects or lists, then maybe nulls."""
-    # A separator inside a text leads to too many parts, which is noticed here, or to parts that do not parse, which is
-    # noticed when such a part is read; the complete chunk is parsed then.
-    separator = _SEPARATORS.get(text[:2], b"")
-    tail = text.rfind(_TAIL) if separator else -1
-    if tail < 0:
-        return None
-    shape = parse_fast(text[tail + len(_TAIL) - 1 : -1])
-    end = text.rfind(separator[:1], 0, tail) + 1
-    nulls, rest = divmod(tail - end, len(_NULL))
-    if rest or text[end:tail] != _NULL * nulls or not isinstance(shape, list) or not shape:
-        return None
-    # Where the three bytes of the separator begin; matches cannot overlap.
-    codes = np.frombuffer(text, np.uint8)
-    borders: npt.NDArray[np.intp] = np.flatnonzero(codes[2 : end - 2] == separator[0]) + 2
-    for offset in (1, 2):
-        borders = borders[codes[borders + offset] == separator[offset]]
-    if shape[0] != len(borders) + 1 + nulls or not all(type(n) is int and n >= 0 for n in shape):
-        return None
-    return SplitElements(text, borders, end, separator, tuple(shape))
-
-
 def _cell_text(cell: Any) -> str:
     """Return a cell of text as a field of fixed length holds it."""
     if isinstance(cell, str) and not cell.startswith(_ESCAPE) and not cell.endswith(_ESCAPE):
@@ -218,7 +212,7 @@ class StructRows:
         self._fields: list[tuple[str, np.dtype[Any], str]] = []
         for name, data_type, kind in fields:
             dtype = dtype_of(data_type)
-            if kind not in _KINDS or dtype.hasobject or (kind != "number" and dtype.kind not in "US"):
+            if kind not in {"number", *_ENCODE} or dtype.hasobject or (kind != "number" and dtype.kind not in "US"):
                 raise ValueError(f"{name!r} is not a field of a record")
             self._fields.append((str(name), dtype, kind))
         self.dtype = np.dtype([(name, dtype) for name, dtype, _ in self._fields])
@@ -231,21 +225,15 @@ class StructRows:
         for column, (name, dtype, kind) in enumerate(self._fields):
             if kind == "number":
                 records[name] = _numbers(cells[:, column], dtype)
-            else:
-                records[name] = self._texts(name, dtype, kind, cells[:, column])
+                continue
+            distinct, numbers = _numbered(cell_texts(cells[:, column].tolist(), kind))
+            stored: list[Any] = distinct if dtype.kind == "U" else [text.encode() for text in distinct]
+            longest, width = max(map(len, stored), default=0), dtype.itemsize // (4 if dtype.kind == "U" else 1)
+            if longest > width:
+                problem = f"a text of {longest} characters does not fit the field {name!r}, which holds {width}"
+                raise ValueError(f"{problem}; export to a new file to make it wider")
+            records[name] = np.array(stored or [""], dtype=dtype)[numbers]
         return records.tobytes()
-
-    @staticmethod
-    def _texts(name: str, dtype: np.dtype[Any], kind: str, cells: Array) -> Array:
-        texts = cell_texts(cells.tolist(), kind)
-        width = dtype.itemsize // (4 if dtype.kind == "U" else 1)
-        distinct, numbers = _numbered(texts)
-        stored: list[Any] = distinct if dtype.kind == "U" else [text.encode() for text in distinct]
-        longest = max(map(len, stored), default=0)
-        if longest > width:
-            problem = f"a text of {longest} characters does not fit the field {name!r}, which holds {width}"
-            raise ValueError(f"{problem}; export to a new file to make it wider")
-        return np.array(stored or [""], dtype=dtype)[numbers]
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the rows as an object array with two axes."""

@@ -46,8 +46,7 @@ BYTE_ORDER = "byteorder"
 
 # No specification has these names. zarr-python reads and writes them; TensorStore does not.
 _PREFIX = "numcodecs."
-_SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
-_SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
+_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")  # in the order of their numbers in format 2
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
 # how a data type in their options begins that has a byte order, or may have one
 _WITHOUT_ORDER = re.compile(r"\|.*|[<>=]?[biu]1|bool|u?int8")
@@ -171,7 +170,7 @@ def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
         return {"name": name, "configuration": {"level": rest.get("level", int(name == "gzip")), **checksum}}
     if name == "blosc" and not rest.keys() - {"cname", "clevel", "shuffle", "blocksize"}:
         shuffle = rest.get("shuffle", 1)
-        if not isinstance(shuffle, int) or shuffle not in _SHUFFLES:  # -1: by the size of an element
+        if not isinstance(shuffle, int) or shuffle not in range(3):  # -1: by the size of an element
             shuffle = 2 if itemsize == 1 else 1
         usual = {"typesize": itemsize, "cname": "lz4", "clevel": 5, "shuffle": "", "blocksize": 0}
         return {"name": "blosc", "configuration": {**usual, **rest, "shuffle": _SHUFFLES[shuffle]}}
@@ -254,11 +253,11 @@ def order_of(permutation: list[int]) -> Order:
 def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
     if name == "blosc":
         shuffle = configuration.get("shuffle", "noshuffle")
-        if shuffle not in _SHUFFLE_NUMBERS:
+        if shuffle not in _SHUFFLES:
             raise MetadataError(f"Blosc does not have the shuffle {shuffle!r}", remedy=_REMEDY)
         kept: dict[str, Any] = {key: configuration[key] for key in ("cname", "clevel") if key in configuration}
-        number, blocksize = _SHUFFLE_NUMBERS[shuffle], configuration.get("blocksize", 0)
-        return {"id": "blosc", **kept, "shuffle": number, "blocksize": blocksize}
+        blocksize = configuration.get("blocksize", 0)
+        return {"id": "blosc", **kept, "shuffle": _SHUFFLES.index(shuffle), "blocksize": blocksize}
     if name in ("gzip", "zstd"):
         checksum = {"checksum": True} if name == "zstd" and configuration.get("checksum") else {}
         return {"id": name, "level": configuration.get("level", int(name == "gzip")), **checksum}

@@ -167,16 +167,13 @@ def parse(
         difference = difference_of(state)
         if difference is not None:
             warn(f"{store.location}: {'; '.join(difference)}", errors.FormatsDifferWarning)
-        if not use_consolidated:
-            check_outside(store)
-            parsed = ParsedFile(_parse_listing(store, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
-        elif (consolidated := _parse_consolidated(store, texts, damaged, use_inlined=use_inlined)) is not None:
-            parsed = consolidated
-        else:
+        parsed = _parse_consolidated(store, texts, damaged, use_inlined=use_inlined) if use_consolidated else None
+        if parsed is None:
             check_outside(store)
             document = texts.get(zarr3.DOCUMENT)
-            _check_finished(store, document)
-            is_same = lambda: _likely_documents(store, hint, use_consolidated=True) == first  # noqa: E731
+            if use_consolidated:
+                _check_finished(store, document)
+            is_same = lambda: not use_consolidated or _likely_documents(store, hint, use_consolidated=True) == first  # noqa: E731
             listed = _listed(store, document, damaged, is_same)
             if listed is None:
                 return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)

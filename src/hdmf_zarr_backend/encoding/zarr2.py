@@ -73,10 +73,7 @@ def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
     """Return ``{key: document}`` of all nodes."""
-    encoded: dict[str, dict[str, Any]] = {}
-    for path, node in hierarchy.walk():
-        encoded.update(documents(path, node))
-    return encoded
+    return {key: document for path, node in hierarchy.walk() for key, document in documents(path, node)}
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:

@@ -110,22 +110,8 @@ def check_document(document: Any, path: str) -> Grid | None:
     attributes = document.get("attributes")
     if attributes is not None and not isinstance(attributes, dict):
         raise MetadataError("the attributes are not a JSON object", path=path)
-    return _grid(document, path) if kind == "array" else None
-
-
-def stated(document: dict[str, Any]) -> Stated:
-    """Return shape, that of one cell of the grid (a chunk or a shard), data type and codecs of an array document."""
-    cell = document["chunk_grid"]["configuration"]["chunk_shape"]
-    return tuple(document["shape"]), tuple(cell), document["data_type"], document["codecs"]
-
-
-def stated_as_read(stored: StoredArray) -> Stated | None:
-    """Return what `stated` does of the document that an array was read from; None if it was changed since."""
-    original = stored.original
-    return stated(original.document) if original and original.stored == _properties(stored) else None
-
-
-def _grid(document: dict[str, Any], path: str) -> Grid:
+    if kind == "group":
+        return None
     if not document.keys() >= _REQUIRED:
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(sorted(_REQUIRED - document.keys()))}", path=path)
     grid = document["chunk_grid"]
@@ -140,11 +126,22 @@ def _grid(document: dict[str, Any], path: str) -> Grid:
     separator = options.get("separator", usual.separator) if usual and isinstance(options, dict) else None
     if usual is None or separator not in (".", "/"):
         raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=path)
-    keys = usual if separator == usual.separator else ChunkKeys(usual.encoding, separator)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= {dict, str}:
         raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=path)
-    return shape, chunks, keys
+    return shape, chunks, usual if separator == usual.separator else ChunkKeys(usual.encoding, separator)
+
+
+def stated(document: dict[str, Any]) -> Stated:
+    """Return shape, that of one cell of the grid (a chunk or a shard), data type and codecs of an array document."""
+    cell = document["chunk_grid"]["configuration"]["chunk_shape"]
+    return tuple(document["shape"]), tuple(cell), document["data_type"], document["codecs"]
+
+
+def stated_as_read(stored: StoredArray) -> Stated | None:
+    """Return what `stated` does of the document that an array was read from; None if it was changed since."""
+    original = stored.original
+    return stated(original.document) if original and original.stored == _properties(stored) else None
 
 
 # ---- the consolidated document --------------------------------------------------------------------------------------
@@ -503,9 +500,7 @@ def encode_values(attributes: Attributes) -> Attributes:
 
 def decode_values(attributes: Attributes) -> Attributes:
     """Return the attributes of a group node, or of an array node except for those about its type."""
-    decoded = dict(attributes)
-    for key in _ONLY_IN_3 & attributes.keys():
-        del decoded[key]
+    decoded = {key: value for key, value in attributes.items() if key not in _ONLY_IN_3}
     nested = {key: references_of.from_zarr3(value) for key, value in decoded.items() if type(value) in _NESTED}
     if any(value is not decoded[key] for key, value in nested.items()):  # there are references
         plain = as_dict(notes_of(attributes).get(_ATTRIBUTES))
