@@ -60,10 +60,8 @@ def _encode(value: Any, reference: Reference) -> Encoded:
     value = unmasked(value)
     if isinstance(value, (list, tuple, set, frozenset)):
         return _encode_list(list(value), reference)
-    if isinstance(value, np.ndarray):
-        return _encode_array(value, reference)
-    if isinstance(value, np.generic) and value.dtype.kind not in "SU":
-        return _encode_array(np.array(value), lambda item: None)
+    if isinstance(value, np.ndarray) or (isinstance(value, np.generic) and value.dtype.kind not in "SU"):
+        return _encode_array(np.asarray(value), reference)
     return _encode_python(value.item() if isinstance(value, np.str_) else value)
 
 

@@ -101,8 +101,8 @@ class JSONRows:
         for _ in range(len(shape) - 1):
             rows = itertools.chain.from_iterable(rows)
         if self._cells:  # rows of LINDI
-            flat = (unwrapped(cell) for row in rows for cell in _row(row, self._cells))
-            return np.fromiter(flat, dtype=object).reshape(*shape, self._cells)
+            rows = itertools.chain.from_iterable(_row(row, self._cells) for row in rows)
+            shape = (*shape, self._cells)
         if self._cells is not None:
             rows = map(unwrapped, rows)
         # np.fromiter does not convert its items, so lists stay elements

@@ -283,10 +283,8 @@ def _set_word(node: Dataset, zarr_dtype: Any, *, rows: bool, is_old: bool) -> No
     """Set ``zarr_dtype`` and the axes of a node; ``is_old``: marked as a scalar as in format 2 or in drafts."""
     stored = node.stored
     attributes = node.attributes
-    notes = dict(notes_of(attributes))
-    is_noted = notes.pop(_WORD, None) is not None
-    notes.pop(_TYPE, None)
-    notes.pop("rows", None)
+    noted = notes_of(attributes)
+    notes = {key: value for key, value in noted.items() if key not in (_WORD, _TYPE, "rows")}
     scalar = not stored.shape
     if rows:
         # structured elements become objects with an axis of fields, which is always the last one
@@ -309,7 +307,7 @@ def _set_word(node: Dataset, zarr_dtype: Any, *, rows: bool, is_old: bool) -> No
             stored.shards = replace(stored.shards, shape=(1,))
     # of rows and references, the ``zarr_dtype`` is their type also where they are scalars
     has_word = isinstance(zarr_dtype, list) or (isinstance(zarr_dtype, str) and element_of_word(zarr_dtype) is not None)
-    if scalar and (is_noted or has_word):
+    if scalar and (noted.get(_WORD) is not None or has_word):
         notes["scalar"] = True
     elif scalar:
         zarr_dtype = "scalar"
