@@ -67,9 +67,10 @@ class JSONRows:
         """Return the unparsed elements of a chunk, all of them objects or lists, then maybe nulls; None for others."""
         # A separator inside a text leads to too many parts, which is noticed here, or to parts that do not parse, which
         # is noticed when such a part is read; the complete chunk is parsed then.
-        separator = _SEPARATORS.get(buf[:2]) if self._dtype.names is None and self._cells is None else None
-        tail = buf.rfind(_TAIL)
-        if separator is None or tail < 0:
+        is_plain = self._dtype.names is None and self._cells is None
+        separator = _SEPARATORS.get(buf[:2], b"") if is_plain else b""
+        tail = buf.rfind(_TAIL) if separator else -1
+        if tail < 0:
             return None
         shape = parse_fast(buf[tail + len(_TAIL) - 1 : -1])
         end = buf.rfind(separator[:1], 0, tail) + 1
