@@ -336,9 +336,12 @@ def _with_types(attributes: dict[str, Any], types: dict[str, Any], remarks: dict
     """Return JSON attributes with other types and remarks."""
     changed = dict(attributes)
     for holder, key, about in ((NOTES, _NOTE, remarks), (NCZARR_ATTR, _TYPES, types)):
-        rest = {name: value for name, value in as_dict(changed.pop(holder, None)).items() if name != key}
+        known = as_dict(changed.get(holder))
+        rest = {name: value for name, value in known.items() if name != key}
         if about or rest:
             changed[holder] = {**rest, key: about} if about else rest
+        elif known:
+            del changed[holder]
     return changed
 
 
