@@ -98,13 +98,6 @@ def _endians(steps: list[dict[str, Any]]) -> set[str]:
     return {"big" if name.startswith(">") else "little" for name in names}
 
 
-def _with_endian(step: dict[str, Any], endian: Endian | None) -> dict[str, Any]:
-    """Return a filter of format 3, which works on values, with the byte order that its numbers have in chunks."""
-    order = ">" if endian == "big" else "<"
-    codes = {key: number_code(NUMBERS[name]) if name in NUMBERS else name for key, name in _types_of(step).items()}
-    return {**step, **{key: _ORDERED.sub(order, code) for key, code in codes.items()}}
-
-
 def has_array_codecs(filters: list[dict[str, Any]] | None, order: Order) -> bool:
     """Tell whether the codecs of an array of format 3 begin with some that make an array of an array."""
     return order != "C" or any(config["id"] in _ON_NUMBERS for config in filters or ())
@@ -197,7 +190,11 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     endian: Endian | None = configuration.get("endian") if name == "bytes" else None
     if endian not in (None, "little", "big"):
         raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
-    filters = [*(_with_endian(step, endian) for step in filters), *(_decode(*step) for step in steps)]
+    letter = ">" if endian == "big" else "<"
+    for config in filters:  # in format 3 these work on values; here their numbers have the byte order of chunks
+        for key, word in _types_of(config).items():
+            config[key] = _ORDERED.sub(letter, number_code(NUMBERS[word]) if word in NUMBERS else word)
+    filters += [_decode(*step) for step in steps]
     # Format 2 has one compressor at most. Which codec of the chain it is has no effect on the bytes.
     compressor = filters.pop() if steps else None
     return Chain(filters or None, compressor, endian, order)
