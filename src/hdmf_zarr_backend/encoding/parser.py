@@ -170,11 +170,8 @@ def parse(
         parsed = _parse_consolidated(store, texts, damaged, use_inlined=use_inlined) if use_consolidated else None
         if parsed is None:
             check_outside(store)
-            document = texts.get(zarr3.DOCUMENT)
-            if use_consolidated:
-                _check_finished(store, document)
             is_same = lambda: not use_consolidated or _likely_documents(store, hint, use_consolidated=True) == first  # noqa: E731
-            listed = _listed(store, document, damaged, is_same)
+            listed = _listed(store, texts.get(zarr3.DOCUMENT), damaged, is_same)
             if listed is None:
                 return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
             parsed = ParsedFile(listed, consolidated=False)
@@ -390,11 +387,10 @@ def _listed(
 
 
 def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
+    _check_finished(store, document)
     if document is None and store.get(zarr2.GROUP) is None:
-        _check_finished(store, None)
         raise nothing_to_read(store)
     if not store.abilities.listing:
-        _check_finished(store, document)
         problem = "there is no consolidated document, and this server cannot list what it has"
         raise errors.StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
     documents = read_documents(store, zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT})
