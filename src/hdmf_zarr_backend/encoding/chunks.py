@@ -217,7 +217,6 @@ class StructRows:
                 raise ValueError(f"{name!r} is not a field of a record")
             self._fields.append((str(name), dtype, kind))
         self.dtype = np.dtype([(name, dtype) for name, dtype, _ in self._fields])
-        self._characters = np.dtype([(name, _characters(dtype)) for name, dtype, _ in self._fields])
 
     def encode(self, buf: Any) -> bytes:
         """Return the bytes of rows."""
@@ -248,7 +247,8 @@ class StructRows:
             stored = records[name]
             if kind != "number" and len(records) >= _MANY and dtype.itemsize:
                 # to find the end of each text takes longer than to find the end of the longest
-                characters = records.view(self._characters)[name]
+                number = np.dtype(np.uint32 if dtype.kind == "U" else np.uint8).newbyteorder(dtype.byteorder)
+                characters = stored[:, np.newaxis].view(number)
                 used = np.flatnonzero(np.bitwise_or.reduce(characters, axis=0))
                 width = int(used[-1]) + 1 if len(used) else 1
                 if width < characters.shape[1]:
@@ -269,14 +269,6 @@ class StructRows:
         """Return the rows of a chunk, each of which is decoded when it is read."""
         records = np.frombuffer(buf, self.dtype)
         return Elements(lambda n: self.cells(records[n : n + 1])[0].tolist(), len(records), len(buf))
-
-
-def _characters(dtype: np.dtype[Any]) -> Any:
-    """Return the type of a field of text as numbers, one for each character; other types as they are."""
-    if dtype.kind not in "US" or not dtype.itemsize:
-        return dtype
-    number = np.dtype(np.uint32 if dtype.kind == "U" else np.uint8)
-    return number.newbyteorder(dtype.byteorder), (dtype.itemsize // number.itemsize,)
 
 
 class LittleRows:

@@ -185,7 +185,11 @@ def parse(
         notes = notes_of(root.attributes)
         if registry.BOTH in notes:  # this note belongs to the document and not to the file
             root.attributes = {**root.attributes, NOTES: {key: notes[key] for key in notes if key != registry.BOTH}}
-        parsed.left_out = _left_out(damaged or {}, store.location)
+        parsed.left_out = dict(sorted((damaged or {}).items()))
+        for path, error in parsed.left_out.items():
+            if not path:
+                raise error
+            error.locate(store.location, path)
     is_whole = reserved.stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != store.read_rules.is_whole:
         store.read_rules = replace(store.read_rules, is_whole=is_whole)
@@ -240,15 +244,6 @@ def check_not_lost(store: Store, hierarchy: Hierarchy | None, state: registry.St
         remedy = "Restore it from a copy. If it was removed on purpose, run `zarrio consolidate --forget`."
     if problem:
         raise errors.ConflictError(problem, store=store.location, remedy=remedy)
-
-
-def _left_out(damaged: Damaged, location: str) -> Damaged:
-    """Return the errors of nodes that are left out, with their places; raise that of a damaged root."""
-    for path, error in sorted(damaged.items()):
-        if not path:
-            raise error
-        error.locate(location, path)
-    return dict(sorted(damaged.items()))
 
 
 def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
