@@ -373,28 +373,23 @@ def _listed(
 ) -> Hierarchy | None:
     """Return the nodes by their own documents; None if the file was changed, or hidden by its writer until now."""
     try:
-        hierarchy = _parse_listing(store, document, damaged)
+        _check_finished(store, document)
+        if document is None and store.get(zarr2.GROUP) is None:
+            raise nothing_to_read(store)
+        if not store.abilities.listing:
+            problem = "there is no consolidated document, and this server cannot list what it has"
+            raise errors.StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
+        documents = read_documents(store, zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT})
+        _check_finished(documents, document)
+        hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
+        check_root(store, hierarchy)
+        if store.read_rules.is_copied:
+            check_described(store, hierarchy, documents)
     except errors.ZarrBackendError:
         if is_same():
             raise
         return None
     return hierarchy if is_same() else None
-
-
-def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
-    _check_finished(store, document)
-    if document is None and store.get(zarr2.GROUP) is None:
-        raise nothing_to_read(store)
-    if not store.abilities.listing:
-        problem = "there is no consolidated document, and this server cannot list what it has"
-        raise errors.StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
-    documents = read_documents(store, zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT})
-    _check_finished(documents, document)
-    hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
-    check_root(store, hierarchy)
-    if store.read_rules.is_copied:
-        check_described(store, hierarchy, documents)
-    return hierarchy
 
 
 def check_root(store: Store, hierarchy: Hierarchy) -> None:
