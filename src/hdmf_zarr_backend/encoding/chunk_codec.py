@@ -693,9 +693,7 @@ class ChunkCodec:
                 check_characters(item)
         if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
             # hdmf-zarr pickled structured arrays and declared them as plain objects
-            plain: Array = np.empty(objects.shape, dtype=object)
-            plain[...] = objects
-            objects = plain
+            objects = objects.astype(object)
         shaped: Array = objects.reshape(shape, order=self.order)
         return shaped
 
