@@ -91,9 +91,9 @@ def test_a_value_that_is_too_large_or_of_a_file_that_was_cut_since_is_refused(we
     keys.read_rules = ReadRules(limits=Limits(max_stored_bytes=999))
     with pytest.raises(LimitError, match="max_stored_bytes"):
         keys.get("a")
-    write_zip(web.folder / "a.zip", {"a": bytes(2**20), "b": b"b"})
-    keys = open_store(f"{web.url}/a.zip")
+    write_zip(web.folder / "b.zip", {"a": bytes(2**20), "b": b"b"})
+    keys = open_store(f"{web.url}/b.zip")
     assert keys.get("b") == b"b"
-    (web.folder / "a.zip").write_bytes(b"x" * 100)
+    (web.folder / "b.zip").write_bytes(b"x" * 100)
     with pytest.raises(StoreError):
         keys.get("a")
