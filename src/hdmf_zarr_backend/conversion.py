@@ -52,15 +52,8 @@ from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.opening import FileSource
 from hdmf_zarr_backend.store.transaction import Writer, new_local_file, put_file
 from hdmf_zarr_backend.virtual import references
-from hdmf_zarr_backend.write.plan import (
-    ShardsOfFile,
-    WritePlan,
-    adapt_plan,
-    ask_for_shards,
-    checked_shards,
-    choose_layout,
-    shard_bytes_for,
-)
+from hdmf_zarr_backend.write import plan as planning
+from hdmf_zarr_backend.write.plan import ShardsOfFile, WritePlan
 from hdmf_zarr_backend.write.tasks import opened
 from hdmf_zarr_backend.write.writer import new_file
 
@@ -408,7 +401,7 @@ class Request:
         if to == "zarr":
             zarr_format = zarr_format or format_for(possible, nczarr=nczarr, shards=shards)
         self.zarr_format, self.has_both = 3 if zarr_format == 3 else 2, zarr_format == BOTH
-        self.shards = checked_shards(self.shards, self.zarr_format)
+        self.shards = planning.checked_shards(self.shards, self.zarr_format)
         check_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
         check_format(self.zarr_format, self.target_location, nczarr=nczarr)
 
@@ -463,13 +456,13 @@ class Request:
         arrays = {path: planned.node for path, planned in plan.arrays.items()}
         self.layouts = layouts_of(self.settings, arrays, plan.hierarchy, self.location)
         for path, layout in self.layouts.items():
-            choose_layout(plan.arrays[path], layout)
+            planning.choose_layout(plan.arrays[path], layout)
 
     def write(self, store: Store, plan: WritePlan, tree: Hdf5Tree | None = None) -> None:
         """Write the target. A copy of HDF5, with its ``tree``, may be resumed."""
         self.apply(plan)
-        shard_bytes = shard_bytes_for(store, self.options.memory_budget)
-        adapt_plan(plan, location=self.target_location, shard_bytes=shard_bytes)
+        shard_bytes = planning.shard_bytes_for(store, self.options.memory_budget)
+        planning.adapt_plan(plan, location=self.target_location, shard_bytes=shard_bytes)
         resume = self.resumption(plan, tree) if tree is not None and may_resume(store) else None
         # exclusive: another program may have made the target since it was found free
         with new_file(store, plan, self.options, exclusive=not self.overwrite, resume=resume) as (change, planned):
@@ -550,7 +543,7 @@ class Request:
             if self.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:
                 planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
             else:
-                ask_for_shards(planned, self.shards)
+                planning.ask_for_shards(planned, self.shards)
         name_axes(plan, schema_of(main.store, main.hierarchy))
         if self.options.strict_json:
             for _, node in plan.hierarchy.walk():

@@ -292,12 +292,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """The mode in which the file was opened."""
         return self._mode
 
-    @property
-    def path(self) -> str:
-        """Absolute path of the file."""
-        return str(self.source)
-
-    abspath = path
+    path = abspath = source
 
     @property
     def _file(self) -> Any:

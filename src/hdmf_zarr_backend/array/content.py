@@ -118,21 +118,24 @@ def _attribute_content(value: Any) -> AttributeContent:
     return AttributeContent(element, array.shape, plain_values(array, element, lambda _: Target(None)))
 
 
-def _noted(stored: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
-    """Return an attribute with the type in its note, from a conversion from HDF5; ``stored`` is without it."""
+def _with_notes(attributes: dict[str, AttributeContent], notes: Any, resolve: Resolve) -> dict[str, AttributeContent]:
+    """Return attributes with the types, and some with the values, in their notes from a conversion from HDF5."""
     # a note has ``type``, and ``space``, or ``shape`` and ``value``
-    if "type" not in note:
-        return stored
-    element = from_note(note["type"])
-    if note.get("space") == "null":
-        return AttributeContent(element, None, None)
-    if "value" in note:
-        try:
-            shape = tuple(int(n) for n in note["shape"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise DamagedFileError(f"the note of an attribute has no valid shape ({error})") from error
-        return AttributeContent(element, shape, _json_values(note["value"], shape, element, resolve))
-    return stored if stored is None or stored.value is None else _as_noted(stored, element)
+    for name, note in as_dict(notes).items():
+        if "type" not in as_dict(note):
+            continue
+        element, stored = from_note(note["type"]), attributes.get(name)
+        if note.get("space") == "null":
+            attributes[name] = AttributeContent(element, None, None)
+        elif "value" in note:
+            try:
+                shape = tuple(int(n) for n in note["shape"])
+            except (ValueError, TypeError, KeyError) as error:
+                raise DamagedFileError(f"the note of an attribute has no valid shape ({error})") from error
+            attributes[name] = AttributeContent(element, shape, _json_values(note["value"], shape, element, resolve))
+        elif stored is not None and stored.value is not None:
+            attributes[name] = _as_noted(stored, element)
+    return attributes
 
 
 def _as_noted(stored: AttributeContent, element: Element) -> AttributeContent:
@@ -357,10 +360,8 @@ class ZarrContent(Mapping[str, NodeContent]):
             return entry
         with at(self.source, path):
             if isinstance(entry, dict):
-                noted = as_dict(entry.get("attributes")).items()
-                of_type = {name: _noted(None, as_dict(value), self._resolve) for name, value in noted}
-                named = {name: value for name, value in of_type.items() if value is not None}
-                return DatatypeContent(named, from_note(entry.get("type")))
+                noted = _with_notes({}, entry.get("attributes"), self._resolve)
+                return DatatypeContent(noted, from_note(entry.get("type")))
             attributes = self._attributes(path, entry)
             if isinstance(entry, Group):
                 return GroupContent(attributes)
@@ -425,10 +426,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             if key in names and as_dict(remark).get("null") and "dtype" in remark:
                 attributes[names[key]] = AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
         notes = as_dict(hdf5_note(node).get("attributes"))
-        for name, note in notes.items():
-            noted = _noted(attributes.get(name), as_dict(note), self._resolve)
-            if noted is not None:
-                attributes[name] = noted
+        attributes = _with_notes(attributes, notes, self._resolve)
         was_text = "value" in as_dict(notes.get(SPECLOC))
         if path == "/" and self._spec_path is not None and not was_text:
             target = self._follow(THIS_FILE, self._spec_path, None)

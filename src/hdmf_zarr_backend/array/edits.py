@@ -28,7 +28,7 @@ from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
 from hdmf_zarr_backend.encoding.parser import ParsedFile
 from hdmf_zarr_backend.encoding.zarr3 import has_records, row_bytes
 from hdmf_zarr_backend.errors import StoreError, at
-from hdmf_zarr_backend.model.nodes import Dataset, StoredArray, join
+from hdmf_zarr_backend.model.nodes import Dataset, StoredArray, chunk_region, grid_of, join
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.transaction import Change, Writer
 
@@ -280,10 +280,9 @@ class Edits:
         """Cut an array; a damaged chunk that stays in part is refused, or the write of all changes would fail."""
         stored, stays = array.reader.array, dict[Index, bool]()
         for index in array.indices():
-            left = [n - i * c for i, n, c in zip(index, shape, stored.chunks, strict=True)]
-            has = (min(c, m - i * c) for c, m, i in zip(stored.chunks, stored.shape, index, strict=True))
-            if any(n < m for n, m in zip(left, has, strict=True)):
-                stays[index] = min(left) > 0
+            axes = zip(index, stored.chunks, stored.shape, shape, strict=True)
+            if any(min((i + 1) * c, before) > after for i, c, before, after in axes):
+                stays[index] = is_inside(index, grid_of(shape, stored.chunks))
 
         def is_read(index: Index) -> bool:
             is_stored = index in array.early or not array.is_new(index)
@@ -340,7 +339,7 @@ class Edits:
         array.is_replaced, array.narrow = True, None
         for index in array.indices():
             chunk = array.fill()
-            part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
+            part = values[chunk_region(index, chunks, stored.shape)]
             chunk[tuple(map(slice, part.shape))] = part
             self.put(reader, index, chunk)
 
@@ -388,7 +387,13 @@ class Edits:
             self._put_arrays(kept)
             self.change.describe(documents({array.path: array.node for array in kept}))
             if replaced:
-                self._replace(replaced, documents({array.path: array.node for array in replaced}))
+                # documents first: from them a reader that has the file open learns why a chunk does not decode
+                self.change.hide(self._metadata.mark(), documents({array.path: array.node for array in replaced}))
+                self.is_marked = True
+                for array in replaced:  # one after the other
+                    self._put_arrays([array])
+                # what is not kept here is read from the store, also by a source of the same write
+                self.change.drain()
             for array in self._arrays.values():  # chunks and shards that are outside of an array now
                 stored = array.reader.array
                 gone = dict.fromkeys(shard_of(stored, index) for index in sorted(array.removed))
@@ -409,16 +414,6 @@ class Edits:
         filters = wider_filters(stored, array.chunks.values(), most) if array.chunks else None
         if filters is not None:
             self.widen(array.reader, np.dtype(object), partial(setattr, stored, "filters", filters))
-
-    def _replace(self, arrays: list[_ChangedArray], documents: dict[str, bytes]) -> None:
-        """Write the arrays whose elements or chunks became larger, or whose end is cut, one chunk after the other."""
-        # their documents first: from them a reader that has the file open learns why a chunk does not decode
-        self.change.hide(self._metadata.mark(), documents)
-        self.is_marked = True
-        for array in arrays:
-            self._put_arrays([array])
-        # what is not kept here is read from the store, also by a source of the same write
-        self.change.drain()
 
     def _put_arrays(self, arrays: list[_ChangedArray]) -> None:
         """Put all chunks of some arrays that differ from the stored ones."""
@@ -560,7 +555,7 @@ def wider_filters(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -
         return None
     fields: list[Any] = array.first_filter["fields"]
     rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
-    longest: dict[int, int] = {}  # of the columns with a cell that does not fit, in characters or bytes
+    short: dict[int, tuple[int, int]] = {}  # the columns with a cell that does not fit: its length, and theirs
     for column, (_, data_type, kind) in enumerate(fields):
         if kind == "number":
             continue
@@ -569,18 +564,13 @@ def wider_filters(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -
             most = max((len(text.encode()) if data_type[1] == "S" else len(text) for text in texts), default=0)
         except (TypeError, ValueError):
             return None  # a cell has the wrong type for its field; encoding it raises the error
-        if most > _length(data_type):
-            longest[column] = most
-    for factor in (2, 1) if longest else ():
+        length = int(split_code(data_type)[2])  # in characters, or bytes
+        if most > length:
+            short[column] = most, length
+    for factor in (2, 1) if short else ():
         wider = [list(field) for field in fields]
-        for column, most in longest.items():
-            data_type = wider[column][1]
-            wider[column][1] = f"{data_type[:2]}{max(most, factor * _length(data_type))}"
+        for column, (most, length) in short.items():
+            wider[column][1] = f"{wider[column][1][:2]}{max(most, factor * length)}"
         if itemsize(field_types(wider)) * math.prod(array.chunks[:-1]) <= max_bytes:
             return [{**array.first_filter, "fields": wider}, *(array.filters or [])[1:]]
     return None
-
-
-def _length(data_type: str) -> int:
-    """Return the number of characters, or bytes, in a field of text."""
-    return int(split_code(data_type)[2])

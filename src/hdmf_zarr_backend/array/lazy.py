@@ -23,6 +23,7 @@ import numpy as np
 import zarr
 import zarr.storage
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import (
     Axis,
     ChunkCache,
@@ -46,15 +47,7 @@ from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_values import object_array
 from hdmf_zarr_backend.encoding.registry import parse_array
 from hdmf_zarr_backend.encoding.reserved import data_type_of
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    ModeError,
-    UsageError,
-    ValueRefusedError,
-    WrongArgumentError,
-    at,
-    printable,
-)
+from hdmf_zarr_backend.errors import at, printable
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
@@ -388,9 +381,9 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 
-    def _refuse(self) -> ModeError:
+    def _refuse(self) -> errors.ModeError:
         problem = "the file is open for reading"
-        return ModeError(problem, store=self.location, path=self.name, remedy="Open it with mode 'r+'.")
+        return errors.ModeError(problem, store=self.location, path=self.name, remedy="Open it with mode 'r+'.")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise self._refuse()
@@ -447,7 +440,7 @@ def _one_at_a_time(method: Method) -> Method:
                 raise self._outdated
             if self._edits.is_closed:
                 with at(self.location, self.name):
-                    raise ModeError("the file is closed", remedy="Open it and read it again to change it.")
+                    raise errors.ModeError("the file is closed", remedy="Open it and read it again to change it.")
             return method(self, *arguments, **options)
 
     return typing.cast(Method, changing)
@@ -463,7 +456,7 @@ def extend(array: LazyArray, data: Any, append: Callable[[Any], Any]) -> None:
     if not np.iterable(data):
         problem = f"{printable(repr(data))} has no elements to add"
         remedy = "Give a list or an array of elements; append adds one."
-        raise WrongArgumentError(problem, store=array.location, path=array.name, remedy=remedy)
+        raise errors.WrongArgumentError(problem, store=array.location, path=array.name, remedy=remedy)
     if elements := list(data):
         append(elements)
 
@@ -502,7 +495,7 @@ class EditableArray(LazyArray):
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._edits = edits
-        self._outdated: UsageError | None = None
+        self._outdated: errors.UsageError | None = None
         self._reader = edits.opened(self._reader, self.node, self)
         self._reader.changed = functools.partial(edits.chunk, self.path)
         self._reader.cut = functools.partial(edits.cut, self.path)
@@ -638,8 +631,8 @@ class EditableArray(LazyArray):
             raise self._unusable(problem, "Write the data to a new dataset.")
         self._edits.resize(self._reader, shape)
 
-    def _unusable(self, problem: str, remedy: str) -> UsageError:
-        return UsageError(problem, store=self.location, path=self.name, remedy=remedy)
+    def _unusable(self, problem: str, remedy: str) -> errors.UsageError:
+        return errors.UsageError(problem, store=self.location, path=self.name, remedy=remedy)
 
     @_one_at_a_time
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -650,7 +643,7 @@ class EditableArray(LazyArray):
         own_remedy = _OF_INDEX if data_type_of(self.node) == "VectorIndex" else ""
         try:
             values = self._values(value)
-        except ValueRefusedError as error:
+        except errors.ValueRefusedError as error:
             error.remedy = own_remedy or error.remedy
             raise
         # as h5py and NumPy: `array[0] = [5]`
@@ -770,7 +763,7 @@ def _node(store: Store, path: str, number: int) -> Dataset | None:
         node = parse_array({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
         if node is not None:
             chunk_codec(node.stored)
-    except DamagedFileError:  # zarr has decoded the document, so it is only of a kind that we do not know
+    except errors.DamagedFileError:  # zarr has decoded the document, so it is only of a kind that we do not know
         return None
     return node
 
