@@ -13,7 +13,7 @@ import pytest
 import zarr
 from hdmf.common import get_manager
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import Limits, ReadOptions, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.dryrun import dry_run
 from hdmf_zarr_backend.errors import ConflictError, DamagedFileError, FilterReplacedWarning, UsageError
@@ -273,3 +273,9 @@ def test_a_conversion_is_not_resumed_with_other_settings(series: Path, tmp_path:
         convert(series, tmp_path / "a.zarr", resume=True)
     convert(series, tmp_path / "a.zarr", settings=settings, resume=True)
     assert compare(series, tmp_path / "a.zarr") == []
+
+
+def test_a_copy_that_keeps_its_format_is_read_within_the_given_limits():
+    source = {f"{'g/' * depth}.zgroup": b'{"zarr_format": 2}' for depth in range(2_100)}
+    limits = ReadOptions(limits=Limits(max_depth=2_100))
+    assert convert(source, {}, check=False, read_options=limits).groups == 2_100

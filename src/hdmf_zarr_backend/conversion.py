@@ -74,7 +74,8 @@ _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
     "link_data": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
 }  # fmt: skip
 _COPY_LINKED = ' From Zarr to Zarr, io.export(source, write_args={"link_data": False}) copies linked data.'
-_OPTIONS = {"link_data": "--no-link-data", "settings": "--set"}  # on the command line, where the name differs
+# on the command line, where the name differs
+_OPTIONS = {"link_data": "--no-link-data", "settings": "--set", "limits": "--no-plug-in-codecs"}
 _TO_ZARR = "For Zarr, use a target whose name ends in '.zarr' or '.zip',"
 _COPY = "Copy or download an HDF5 file with other tools."
 # remarks of a report
@@ -287,10 +288,10 @@ def convert(
     return report
 
 
-def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -> ZarrFormat:
-    """Return the format of a new file for which none is given, with these options, of those that are possible."""
-    needed = 2 if nczarr else 3 if shards is not None else None
-    return registry.default_format(possible, needed=needed)
+def needed_format(settings: Settings | None, *, nczarr: bool, shards: ShardsOfFile) -> int | None:
+    """Return the only format that a new file with these options can have, None if they leave the choice."""
+    has_shards = any(each is not None for each in (shards, *(given.get("shards") for _, given in _pairs(settings))))
+    return 2 if nczarr else 3 if has_shards else None
 
 
 def _format_of(request: Request) -> Format:
@@ -391,15 +392,14 @@ class Request:
             cli = f"{_TO_ZARR} or use --to zarr; for several sources, name a folder with --output. {_COPY}"
             raise errors.UsageError("the source is HDF5 already", store=self.location, remedy=remedy, remedy_cli=cli)
         nczarr, possible = self.options.nczarr, self.abilities.formats
-        given = (options.get("shards") for _, options in _options_by_pattern(self.settings))
-        shards = next((each for each in (self.shards, *given) if each is not None), None)
-        is_free = zarr_format is None and not nczarr and shards is None and named_format() is None
+        needed = needed_format(self.settings, nczarr=nczarr, shards=self.shards)
+        is_free = zarr_format is None and needed is None and named_format() is None
         if is_free and source_format == to == "zarr":  # a copy keeps the format, if the target can have it
-            parsed = parse(self.open(self.source), use_inlined=False)
+            parsed = parse(self.open(self.source, self.reading), use_inlined=False)
             own = next((n for n in (2, 3) if n == parsed.zarr_format and n in possible), None)
             zarr_format = BOTH if parsed.state is not None and len(possible) > 1 else own
         if to == "zarr":
-            zarr_format = zarr_format or format_for(possible, nczarr=nczarr, shards=shards)
+            zarr_format = zarr_format or registry.default_format(possible, needed=needed)
         self.zarr_format, self.has_both = 3 if zarr_format == 3 else 2, zarr_format == BOTH
         self.shards = planning.checked_shards(self.shards, self.zarr_format)
         check_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
@@ -670,7 +670,7 @@ _CHOICES = ("chunks", "chunk_elements", "chunk_aspect_ratio", "compressor", "fil
 _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-def _options_by_pattern(settings: Settings | None) -> list[tuple[str, Mapping[str, Any]]]:
+def _pairs(settings: Settings | None) -> list[tuple[str, Mapping[str, Any]]]:
     """Return each pattern with its options, those of a `ZarrDataIO` too."""
     pairs = settings.items() if isinstance(settings, Mapping) else settings or ()
     return [(pattern, getattr(options, "io_settings", options)) for pattern, options in pairs]
@@ -688,7 +688,7 @@ def layouts_of(
     known = [path for path, node in arrays.items() if is_content(path) and not is_scalar(node)]
     chosen: dict[str, dict[str, Any]] = {}
     unmatched: list[str] = []
-    for pattern, given in _options_by_pattern(settings):
+    for pattern, given in _pairs(settings):
         if unknown := [name for name in given if name not in (*_CHOICES, "codec", "compressors")]:
             raise unknown_argument("settings", unknown, frozenset(_CHOICES))
         parts = re.split(r"(\*\*/?|\*|\?)", relative(pattern))

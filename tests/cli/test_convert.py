@@ -182,6 +182,11 @@ def test_an_option_without_effect_is_told_by_its_name(nwb, options, said, zarrio
     assert "=" not in shown
 
 
+def test_limits_without_effect_are_told_by_their_option(nwb, zarrio):
+    call = ("convert", nwb, nwb.with_name("a.zarr.json"), "--to", "virtual", "--no-plug-in-codecs")
+    assert "Leave --no-plug-in-codecs out." in zarrio(*call, code=2).err
+
+
 def test_links_between_zarr_files_are_copied_by_an_export(nwb, zarrio):
     assert main(["convert", str(nwb), str(nwb.with_name("a.zarr"))]) == 0
     shown = zarrio("convert", "--no-link-data", nwb.with_name("a.zarr"), nwb.with_name("b.zarr"), code=2).err

@@ -98,6 +98,12 @@ def test_files_that_are_there_are_left_out_and_told(nwb, tmp_path, zarrio, skipp
     assert skipped(nwb, out / "a.nwb.zarr", "--overwrite") == [True]
 
 
+def test_what_has_shards_by_its_settings_is_complete_in_format_3(nwb, tmp_path, skipped):
+    call = (nwb, tmp_path / "z.zarr", "--set", "**: shards=auto")
+    assert skipped(*call) == [False]
+    assert skipped(*call) == [True]
+
+
 def test_a_source_that_has_changed_is_converted(nwb, tmp_path, zarrio, skipped):
     zarr, back = tmp_path / "z.zarr", tmp_path / "back.nwb"
     assert skipped(nwb, zarr) == skipped(zarr, back) == [False]

@@ -235,6 +235,8 @@ def test_the_command_writes_a_page_and_replaces_none(plain, tmp_path, capsys, mo
     Page((tmp_path / "plain.nwb.zarr.html").read_text(encoding="utf-8"))
     assert main(["report", str(plain)]) == 2
     assert "--overwrite" in capsys.readouterr().err
+    assert main(["report", "https://host/plain.nwb.zarr?sig=letters"]) == 2  # the name has no signature
+    assert capsys.readouterr().err.startswith("zarrio: plain.nwb.zarr.html: the page already exists")
     assert main(["report", str(plain), "--overwrite", "--level", "chunks"]) == 0
     assert main(["report", str(plain), "--no-check", "-o", "unchecked.html"]) == 0
     text = Path("unchecked.html").read_text(encoding="utf-8")

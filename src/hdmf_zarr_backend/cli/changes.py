@@ -280,13 +280,15 @@ def why_not_done(source: str, target: str, arguments: Namespace, storage_options
                 open_content(target).close()
                 reason = ""
     else:
-        from hdmf_zarr_backend.conversion import format_for
+        from hdmf_zarr_backend.conversion import needed_format
         from hdmf_zarr_backend.encoding.parser import is_whole as is_whole_zarr
+        from hdmf_zarr_backend.encoding.registry import default_format
 
         reason, wanted = "", arguments.zarr_format
         # a Zarr file keeps its format, which only its metadata state; a converted one has that of the options
         if wanted is None and not _is_named_zarr(source):
-            wanted = format_for((2, 3), nczarr=arguments.nczarr, shards=arguments.shards)
+            needed = needed_format(arguments.settings, nczarr=arguments.nczarr, shards=arguments.shards)
+            wanted = default_format((2, 3), needed=needed)
         if not is_whole_zarr(target, wanted, storage_options):
             reason = "has another Zarr format" if is_whole_zarr(target, None, storage_options) else "is incomplete"
     # servers give no times, or those of the upload

@@ -297,7 +297,7 @@ def report_command(arguments: Namespace) -> cli.Exit:
     if (arguments.other or "").endswith((".html", ".htm")):
         problem = f"{arguments.other}: a second path is a file to compare with"
         raise UsageError(problem, remedy=f"Name the page with -o {arguments.other}.")
-    output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
+    output = arguments.output or f"{cli.name_of(arguments.path)}.html"
     _check_report(arguments, output)
     choices: dict[str, Any] = {"values": not arguments.structure, "check": not arguments.no_check}
     level: Any = arguments.level or "links"
