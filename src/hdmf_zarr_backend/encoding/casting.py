@@ -213,10 +213,21 @@ def _dtype_of_number(kind: type) -> np.dtype[Any]:
 
 def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array:
     """Return numbers in the type that NumPy promotes them to, if it holds their integers unchanged."""
-    dtypes = set(map(_dtype_of_number, set(map(type, leaves))))
+    types = set(map(type, leaves))
+    dtypes = set(map(_dtype_of_number, types))
     dtype = np.result_type(*dtypes)
     if all(given.kind in "iu" for given in dtypes):
-        return np.array(leaves, _integer_type(leaves, dtype, shape, location))
+        # NumPy has no integers for int64 with uint64, and Python's have any size.
+        if dtype.kind in "iu" and not any(issubclass(kind, int) for kind in types):
+            return np.array(leaves, dtype)
+        numbers = leaves if types == {int} else list(map(int, leaves))
+        low, high = min(numbers), max(numbers)
+        for wanted in (dtype, np.dtype(np.int64), np.dtype(np.uint64)):
+            if wanted.kind in "iu" and np.iinfo(wanted).min <= low and high <= np.iinfo(wanted).max:
+                return np.array(leaves, wanted)
+        n = next(n for n, number in enumerate(numbers) if not -(2**63) <= number < 2**63)
+        beside = " and the elements beside it" if 0 <= numbers[n] < 2**64 else ""
+        raise location.refused(_unravel(n, shape), f"no integer type can hold {_shown(numbers[n])}{beside}", _LARGE)
     integers = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (int, np.integer))]
     # An integer of Python may be beyond all floats; then NumPy raises an OverflowError without its position.
     bad = next((n for n in integers if int(leaves[n]).bit_length() > _MOST_BITS), None)
@@ -227,21 +238,6 @@ def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array
         problem = f"the integer {_shown(leaves[bad])} is not exact in {dtype}, the type of the elements beside it"
         raise location.refused(_unravel(bad, shape), problem, _LARGE)
     return array
-
-
-def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, location: Location) -> np.dtype[Any]:
-    """Return a type that holds all integers: NumPy has none for int64 with uint64, and Python's have any size."""
-    is_of_python = set(map(type, leaves)) == {int}
-    if not is_of_python and dtype.kind in "iu" and not any(isinstance(leaf, int) for leaf in leaves):
-        return dtype
-    numbers = leaves if is_of_python else list(map(int, leaves))
-    low, high = min(numbers), max(numbers)
-    for wanted in (dtype, np.dtype(np.int64), np.dtype(np.uint64)):
-        if wanted.kind in "iu" and np.iinfo(wanted).min <= low and high <= np.iinfo(wanted).max:
-            return wanted
-    n = next(n for n, number in enumerate(numbers) if not -(2**63) <= number < 2**63)
-    beside = " and the elements beside it" if 0 <= numbers[n] < 2**64 else ""
-    raise location.refused(_unravel(n, shape), f"no integer type can hold {_shown(numbers[n])}{beside}", _LARGE)
 
 
 def _infer_rows(rows: list[Any], location: Location) -> Array:
@@ -365,22 +361,22 @@ def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _
     """Return rows as an array of ``dtype``, each value as by `cast`; fields of structured rows match by name."""
     data, names = unmasked(data, location), dtype.names or ()
     columns: dict[str, Any]
+    rows: Any
     if isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None:
         array = np.asarray(data)
         if array.dtype == dtype:
             return array
         if set(data.dtype.names) != set(names):
             raise location.refused((), f"the fields {data.dtype.names} are not those of the dataset, {names}", _ROWS)
-        shape, count = array.shape, array.size
-        # Copied one by one, since NumPy matches fields by position.
-        columns = {name: array[name].reshape(count, *array.dtype[name].shape) for name in names}
+        shape, rows = array.shape, array.reshape(-1)
+        columns = {name: rows[name] for name in names}  # copied one by one, since NumPy matches fields by position
         location = location if location.shape is not None else replace(location, shape=shape)
     else:
         shape, rows = nested_rows(data, ndim, location)
-        count = len(rows)
         location = location if location.shape is not None else replace(location, shape=shape)
         ordered = [row_values(row, names, n, location) for n, row in enumerate(rows)]
         columns = {name: list(map(itemgetter(position), ordered)) for position, name in enumerate(names)}
+    count = len(rows)
     result = np.empty(count, dtype)
     for name, values in columns.items():
         field, inside = dtype[name], location.inside(name)

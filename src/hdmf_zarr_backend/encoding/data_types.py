@@ -206,11 +206,8 @@ def little(data_type: Any) -> Any:
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
     """Return the format-2 data type for a format-3 one."""
-    order = ">" if endian == "big" else "<"
-    if isinstance(data_type, str) and data_type in NUMBERS:  # the most frequent case
-        return number_code(NUMBERS[data_type], order)
     try:
-        return _decode(data_type, order, 0)
+        return _decode(data_type, ">" if endian == "big" else "<", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise unknown_type(data_type, error) from error
 
@@ -235,11 +232,10 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
         return f"{order if code == 'U' else '|'}{code}{length // width}"
     if name in DATES:
         unit, scale = configuration["unit"], _length(configuration.get("scale_factor", 1))
-        if unit == "generic":
-            return order + DATES[name]
         if not re.fullmatch(r"[A-Za-z]+|μs", unit):
             raise ValueError(f"{unit!r} is not a unit")
-        return f"{order}{DATES[name]}[{scale if scale != 1 else ''}{'us' if unit == 'μs' else unit}]"
+        step = f"[{scale if scale != 1 else ''}{'us' if unit == 'μs' else unit}]"
+        return order + DATES[name] + (step if unit != "generic" else "")
     if name in (STRUCT, STRUCTURED):
         return _decode_fields(configuration["fields"], order, depth)
     bits = _RAW_BITS.fullmatch(name)

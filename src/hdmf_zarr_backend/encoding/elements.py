@@ -197,11 +197,7 @@ def describe(node: Dataset, notes: dict[str, Any] | None = None, *, is_spec: boo
     codec = node.stored.first_filter.get("id")
     zarr_dtype = node.attributes.get(DTYPE)
     stored, form, itemsize = _stored_element(node.stored.data_type, zarr_dtype, codec, notes.get("text"), charset, enum)
-    is_marked = zarr_dtype == "scalar" or notes.get("scalar") is True
-    is_marked = is_marked or (is_spec and note is None and zarr_dtype is None)
-    axes = _axes(node.stored, zarr_dtype, notes)
-    if is_marked and math.prod(axes) == 1:
-        axes = ()
+    axes, is_marked = _axes(node, notes, is_spec=is_spec and note is None)
     return Described(stored, form, axes, itemsize, note, is_marked)
 
 
@@ -215,10 +211,7 @@ def describe_any(node: Dataset) -> Described:
 
 def is_scalar(node: Dataset) -> bool:
     """Tell whether an array is a scalar dataset of HDMF, without looking at its type."""
-    notes = notes_of(node.attributes)
-    zarr_dtype = node.attributes.get(DTYPE)
-    axes = _axes(node.stored, zarr_dtype, notes)
-    return not axes or ((zarr_dtype == "scalar" or notes.get("scalar") is True) and math.prod(axes) == 1)
+    return not _axes(node, notes_of(node.attributes))[0]
 
 
 def stored_text(stored: StoredArray) -> Literal["text", "bytes"] | None:
@@ -227,10 +220,14 @@ def stored_text(stored: StoredArray) -> Literal["text", "bytes"] | None:
     return "text" if codec == "vlen-utf8" else "bytes" if codec == "vlen-bytes" else None
 
 
-def _axes(stored: StoredArray, zarr_dtype: Any, notes: dict[str, Any]) -> tuple[int, ...]:
-    """Return the shape without the last axis of rows of objects, which has the fields unless they are tuples."""
-    is_rows = stored.data_type == _OBJECTS and isinstance(zarr_dtype, list)
-    return stored.shape[:-1] if is_rows and (notes.get("rows") is True or len(stored.shape) == 2) else stored.shape
+def _axes(node: Dataset, notes: dict[str, Any], *, is_spec: bool = False) -> tuple[tuple[int, ...], bool]:
+    """Return the shape in HDMF, and whether the array is marked as a scalar, which has one element."""
+    axes, zarr_dtype = node.stored.shape, node.attributes.get(DTYPE)
+    is_marked = zarr_dtype == "scalar" or notes.get("scalar") is True or (is_spec and zarr_dtype is None)
+    # The last axis of rows of objects has the fields unless they are tuples.
+    is_rows = node.stored.data_type == _OBJECTS and isinstance(zarr_dtype, list)
+    axes = axes[:-1] if is_rows and (notes.get("rows") is True or len(axes) == 2) else axes
+    return () if is_marked and math.prod(axes) == 1 else axes, is_marked
 
 
 @Memo

@@ -9,7 +9,6 @@ Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -162,12 +161,48 @@ def from_note(note: Any) -> Element:
 def _noted(note: Any, depth: int) -> Element:
     if depth > MAX_DEPTH:
         raise ValueError("nested too deep")
-    if isinstance(note, str):
-        return _NAMED.get(note) or code_element(note)
-    for key, read in _READERS.items():
-        if key in note:
-            return _as_h5py(read(note, depth + 1))
-    raise KeyError("it has none of the keys of a type")
+    element: Element
+    match note:
+        case str():
+            return _NAMED.get(note) or code_element(note)
+        case {"text": charset}:
+            size = _size(note["size"]) if "size" in note else None
+            padding = _PADDING[_PADDING.index(note["pad"] if size is not None else note.get("pad", "nullterm"))]
+            element = Text(str(charset), size, "" if size is None and padding == "nullterm" else padding)
+        case {"number": _} | {"enum": _} | {"bitfield": _} | {"complex": _}:  # before fields, which a number has too
+            element = _noted_number(note, depth + 1)
+        case {"fields": fields}:
+            padded = (tuple(map(int, note["offsets"])), _size(note["size"])) if "offsets" in note else ()
+            element = Compound(tuple((str(name), _noted(member, depth + 1)) for name, member in fields), *padded)
+        case {"opaque": size}:
+            element = Opaque(_size(size), str(note.get("tag", "")))
+        case {"array": base}:
+            element = ArrayOf(_noted(base, depth + 1), tuple(map(_size, note["shape"])))
+        case {"sequence": base}:
+            element = Sequence(_noted(base, depth + 1))
+        case _:
+            raise KeyError("it has none of the keys of a type")
+    return _as_h5py(element)
+
+
+def _noted_number(note: dict[str, Any], depth: int) -> Number | Enum:
+    """Return a number with bits of its own, or what consists of one number, which is nested so deep."""
+    if "number" in note:
+        name = str(note["number"])
+        fields, bias = (tuple(map(int, note["fields"])), int(note["bias"])) if "bias" in note else ((), None)
+        layout = Precision(int(note["precision"]), int(note["offset"]), fields, bias)
+        size = _size(int(name[2:]))
+        return Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout)
+    if "enum" in note:
+        base = _noted(note["base"], depth)
+        if not isinstance(base, Number):
+            raise TypeError(f"an enumeration of {base} has no counterpart")
+        return Enum(base, tuple((str(member), int(number)) for member, number in note["enum"]))
+    kind = "bitfield" if "bitfield" in note else "complex"
+    part = _noted(note[kind], depth)
+    if not isinstance(part, Number):
+        raise TypeError(f"{note[kind]!r} is not a number")
+    return replace(part, kind="bitfield") if kind == "bitfield" else _complex_of(part)
 
 
 def _size(value: Any) -> int:
@@ -176,54 +211,9 @@ def _size(value: Any) -> int:
     return value
 
 
-def _noted_part(note: Any, depth: int) -> Number:
-    """Return the number that another type consists of."""
-    part = _noted(note, depth)
-    if not isinstance(part, Number):
-        raise TypeError(f"{note!r} is not a number")
-    return part
-
-
-def _noted_text(note: dict[str, Any], _: int) -> Element:
-    size = _size(note["size"]) if "size" in note else None
-    padding = _PADDING[_PADDING.index(note["pad"] if size is not None else note.get("pad", "nullterm"))]
-    return Text(str(note["text"]), size, "" if size is None and padding == "nullterm" else padding)
-
-
-def _noted_number(note: dict[str, Any], _: int) -> Element:
-    name = str(note["number"])
-    fields, bias = (tuple(map(int, note["fields"])), int(note["bias"])) if "bias" in note else ((), None)
-    layout = Precision(int(note["precision"]), int(note["offset"]), fields, bias)
-    size = _size(int(name[2:]))
-    return Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout)
-
-
-def _noted_enum(note: dict[str, Any], depth: int) -> Element:
-    base, members = _noted(note["base"], depth), tuple((str(name), int(number)) for name, number in note["enum"])
-    if not isinstance(base, Number):
-        raise TypeError(f"an enumeration of {base} has no counterpart")
-    return Enum(base, members)
-
-
 def _complex_of(part: Number) -> Number:
     """Return the complex number of HDF5 2.0 with two such parts."""
     return Number("complex", 2 * part.size, part.byte_order, part)
-
-
-_READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
-    "text": _noted_text,
-    "number": _noted_number,  # before "fields", which such a number has too
-    "fields": lambda note, depth: Compound(
-        tuple((str(name), _noted(inner, depth)) for name, inner in note["fields"]),
-        *((tuple(map(int, note["offsets"])), _size(note["size"])) if "offsets" in note else ()),
-    ),
-    "enum": _noted_enum,
-    "bitfield": lambda note, depth: replace(_noted_part(note["bitfield"], depth), kind="bitfield"),
-    "opaque": lambda note, _: Opaque(_size(note["opaque"]), str(note.get("tag", ""))),
-    "complex": lambda note, depth: _complex_of(_noted_part(note["complex"], depth)),
-    "array": lambda note, depth: ArrayOf(_noted(note["array"], depth), tuple(map(_size, note["shape"]))),
-    "sequence": lambda note, depth: Sequence(_noted(note["sequence"], depth)),
-}
 
 
 # ---- elements <-> HDF5 ----------------------------------------------------------------------------------------------
@@ -242,7 +232,7 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
         # A tag of h5py on more bytes than its type has: HDF5 would write beyond the array.
         if tid.get_class() != h5t.COMPOUND and tid.dtype.itemsize != tid.get_size() and tid.get_class() == h5t.OPAQUE:
             raise TypeError("its tag names a type of another size")
-        return _as_h5py(_readers()[tid.get_class()](tid, depth + 1))
+        return _read(tid, depth + 1)
     except ValueRefusedError:  # of a part; it is a TypeError too
         raise
     except (TypeError, KeyError) as error:
@@ -250,28 +240,42 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
         raise ValueRefusedError(problem, remedy="Store the values in a standard type.") from error
 
 
-@cache
-def _readers() -> dict[int, Callable[[Any, int], Element]]:
-    """Return what makes an `Element` of a type at a depth, by the class of the type."""
+def _read(tid: Any, depth: int) -> Element:
+    """Return the element of a type, whose parts are nested so deep."""
     import h5py
     from h5py import h5t
 
-    return {
-        h5t.INTEGER: lambda t, _: _number_of(t),
-        h5t.FLOAT: lambda t, _: _number_of(t),
-        h5t.STRING: lambda t, _: _text_type(t),
-        h5t.BITFIELD: lambda t, _: Number("bitfield", t.get_size(), _order_of(t)),
-        h5t.OPAQUE: lambda t, _: Opaque(t.get_size(), text_of(t.get_tag())),
-        h5t.COMPOUND: _compound_type,
-        h5t.REFERENCE: lambda t, _: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
-        h5t.ENUM: lambda t, _: Enum(
-            _number_of(t.get_super()),
-            tuple((text_of(t.get_member_name(i)), int(t.get_member_value(i))) for i in range(t.get_nmembers())),
-        ),
-        h5t.ARRAY: lambda t, depth: ArrayOf(from_hdf5(t.get_super(), depth), tuple(t.get_array_dims())),
-        h5t.VLEN: lambda t, depth: Sequence(from_hdf5(t.get_super(), depth)),
-        getattr(h5t, "COMPLEX", -1): lambda t, _: _complex_of(_number_of(t.get_super())),  # of HDF5 2.0
-    }
+    match tid.get_class():
+        case h5t.INTEGER | h5t.FLOAT:
+            return _number_of(tid)
+        case h5t.STRING:
+            charset = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
+            size, padding = None if tid.is_variable_str() else tid.get_size(), _PADDING[tid.get_strpad()]
+            element: Element = Text(charset, size, "" if size is None and padding == "nullterm" else padding)
+        case h5t.BITFIELD:
+            element = Number("bitfield", tid.get_size(), _order_of(tid))
+        case h5t.OPAQUE:
+            element = Opaque(tid.get_size(), text_of(tid.get_tag()))
+        case h5t.COMPOUND:
+            members = range(tid.get_nmembers())
+            types = [tid.get_member_type(i) for i in members]
+            fields = tuple((text_of(tid.get_member_name(i)), from_hdf5(types[i], depth)) for i in members)
+            offsets = tuple(tid.get_member_offset(i) for i in members)
+            is_packed = [*offsets, tid.get_size()] == _packed(types)
+            element = Compound(fields) if is_packed else Compound(fields, offsets, tid.get_size())
+        case h5t.REFERENCE:
+            element = REGION if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else REFERENCE
+        case h5t.ENUM:
+            values = ((text_of(tid.get_member_name(i)), tid.get_member_value(i)) for i in range(tid.get_nmembers()))
+            element = Enum(_number_of(tid.get_super()), tuple((name, int(value)) for name, value in values))
+        case h5t.ARRAY | h5t.VLEN as kind:
+            base = from_hdf5(tid.get_super(), depth)
+            element = Sequence(base) if kind == h5t.VLEN else ArrayOf(base, tuple(tid.get_array_dims()))
+        case kind if kind == getattr(h5t, "COMPLEX", None):  # of HDF5 2.0
+            element = _complex_of(_number_of(tid.get_super()))
+        case unknown:
+            raise KeyError(unknown)
+    return _as_h5py(element)
 
 
 def _order_of(tid: Any) -> ByteOrder:
@@ -302,25 +306,6 @@ def _number_of(tid: Any) -> Number:
     if is_plain and size > 1 and _usual_float(order, size) == (fields, bias):
         return Number("float", size, order)
     return Number("float", size, order, Precision(bits, offset, fields, bias))
-
-
-def _text_type(tid: Any) -> Text:
-    from h5py import h5t
-
-    charset = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
-    padding = _PADDING[tid.get_strpad()]
-    if tid.is_variable_str():
-        return Text(charset, None, "" if padding == "nullterm" else padding)
-    return Text(charset, tid.get_size(), padding)
-
-
-def _compound_type(tid: Any, depth: int) -> Element:
-    members = range(tid.get_nmembers())
-    types = [tid.get_member_type(i) for i in members]
-    fields = tuple((text_of(tid.get_member_name(i)), from_hdf5(types[i], depth)) for i in members)
-    offsets = tuple(tid.get_member_offset(i) for i in members)
-    is_packed = [*offsets, tid.get_size()] == _packed(types)
-    return Compound(fields) if is_packed else Compound(fields, offsets, tid.get_size())
 
 
 def _packed(types: list[Any]) -> list[int]:

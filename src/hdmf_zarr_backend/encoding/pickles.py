@@ -248,7 +248,8 @@ class _Reader:
         self._items_left = max_items
         self._bytes_left = max_bytes
         # By id, since the pickle keeps all parts alive. None: it is being read, so it contains itself.
-        self._made: dict[int, _Data | _Dtype | None] = {}
+        self._made: dict[int, _Data | None] = {}
+        self._dtypes: dict[int, _Dtype] = {}
 
     def read(self, value: Any, level: int) -> _Data:
         """Return the data of what the unpickler has built, so many levels deep in it."""
@@ -260,8 +261,6 @@ class _Reader:
                 refuse(f"more than {_MAX_DEPTH} levels")
             self._made[id(value)] = None
             self._made[id(value)] = data = self._data(value, level)
-        if not isinstance(data, _Data):
-            refuse("a name in place of data: dtype")
         if data.size > self._max_items:
             raise PickleLimitError(f"more than {self._max_items} values")
         if level + data.depth > _MAX_DEPTH:
@@ -375,7 +374,7 @@ class _Reader:
         """Return a dtype: ``dtype("V20", False, True)``, whose align and copy mean nothing here, and its state."""
         if type(call) is not Call or call.name != "dtype":
             refuse(f"a {type(call).__name__} in place of a dtype")
-        kind = self._made.get(id(call))
+        kind = self._dtypes.get(id(call))
         if kind is None:
             if depth > _MAX_DTYPE_DEPTH:
                 refuse("a dtype of more fields or levels than any file needs")
@@ -386,8 +385,7 @@ class _Reader:
             if call.state is not None:
                 kind = self._completed(kind, call.state, depth)
             self._spend(_FIELD_COST * kind.leaves, 0)
-            self._made[id(call)] = kind
-        assert isinstance(kind, _Dtype)
+            self._dtypes[id(call)] = kind
         return kind
 
     def _completed(self, kind: _Dtype, state: Any, depth: int) -> _Dtype:
@@ -421,15 +419,11 @@ class _Reader:
         if any(len(part) != 2 for part in parts):
             refuse("a field of a dtype is not a type and an offset")
         types = [self._dtype(part[0], depth + 1) for part in parts]
-        layout = {
-            "names": list(names),
-            "formats": [field.dtype for field in types],
-            "offsets": [_checked(part[1], int) for part in parts],
-            "itemsize": kind.dtype.itemsize,
-        }
         leaves = sum(field.leaves for field in types)
         if leaves > _MAX_FIELDS:
             refuse("a dtype of more fields or levels than any file needs")
+        formats, offsets = [field.dtype for field in types], [_checked(part[1], int) for part in parts]
+        layout = {"names": list(names), "formats": formats, "offsets": offsets, "itemsize": kind.dtype.itemsize}
         return _Dtype(np.dtype(layout), leaves)  # type: ignore[call-overload]  # refuses overlapping objects
 
 

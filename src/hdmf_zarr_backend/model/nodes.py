@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hdmf_zarr_backend.errors import MetadataError, NestingError
@@ -285,7 +286,7 @@ class Hierarchy:
     def get(self, path: str) -> Node | None:
         """Return the node at ``path``, or None."""
         node: Node = self.root
-        for part in relative(path).split("/") if relative(path) else ():
+        for part in filter(None, path.split("/")):
             if not isinstance(node, Group) or part not in node.members:
                 return None
             node = node.members[part]
@@ -436,8 +437,7 @@ class Memo(Generic[T]):
 
     def __init__(self, make: Callable[..., T], *, most: int = 1024) -> None:
         self._make = make
-        self._most = most
-        self._known: dict[bytes, T] = {}
+        self._known = lru_cache(most)(lambda key: make(*marshal.loads(key)))  # noqa: S302 - of `dumps` below
 
     def __call__(self, *arguments: Any) -> T:
         """Return the result for ``arguments``."""
@@ -446,11 +446,4 @@ class Memo(Generic[T]):
             key = marshal.dumps(arguments, 2)  # in later versions, the keys of equal values may differ
         except ValueError:  # nested too deep, or not JSON: the function itself raises the error
             return self._make(*arguments)
-        known = self._known.get(key)
-        if known is None:
-            known = self._make(*arguments)
-            # All are dropped at once: crafted files with many types are rare, and an order of use costs time.
-            if len(self._known) >= self._most:
-                self._known.clear()
-            self._known[key] = known
-        return known
+        return self._known(key)

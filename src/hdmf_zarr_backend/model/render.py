@@ -305,14 +305,18 @@ def render(
 
 def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) -> Iterator[_Row]:
     """Yield the rows from top to bottom; a stack replaces recursion."""
-    stack: list[tuple[Item | _Row, str, str, int]] = [(root, "", "", 0)]
+    stack: list[tuple[Item | list[Item], str, str, int]] = [(root, "", "", 0)]
     while stack:
         item, mark, below, level = stack.pop()
-        if isinstance(item, _Row):
-            yield _Row(mark + item.tree, item.cells, item.text, item.role, mark + item.mark)
+        if isinstance(item, list):  # members that are not shown
+            names = f"{printable(item[0].name)} to {printable(item[-1].name)}"
+            more = f"{symbols.more} {len(item):,} more like these: {names}"
+            yield _Row(mark + more, text=f"({sum_of(item)})")
             continue
-        if item.leaf is not None:
-            yield _leaf_row(item.leaf, mark, symbols)
+        if (leaf := item.leaf) is not None:
+            text = f"{symbols.arrow} {printable(leaf.target)}" if leaf.target else printable(leaf.text)
+            of_link: Role | None = "link" if leaf.target else None
+            yield _Row(mark + printable(leaf.name), (printable(leaf.kind),), text, of_link, mark)
             continue
         cut = depth is not None and level >= depth and bool(item.members)
         # with the sum of members that are not shown, and of the root itself
@@ -320,23 +324,12 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
         role: Role | None = None if isinstance(item.node, Dataset) else "group"
         cells = [printable(cell) for cell in item.description.cells]
         yield _Row(mark + printable(item.name), cells, f"({printable(text)})" if text else "", role, mark)
-        children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in item.description.attributes]
-        for child in folded([] if cut else item.members, show_all=show_all):
-            if isinstance(child, Item):
-                children.append(child)
-            else:
-                names = f"{printable(child[0].name)} to {printable(child[-1].name)}"
-                more = f"{symbols.more} {len(child):,} more like these: {names}"
-                children.append(_Row(more, text=f"({sum_of(child)})"))
+        children: list[Item | list[Item]] = [Item(leaf.name, "", None, leaf) for leaf in item.description.attributes]
+        children += folded([] if cut else item.members, show_all=show_all)
         branch, line = symbols.last, symbols.below_last
         for each in reversed(children):
             stack.append((each, below + branch, below + line, level + 1))
             branch, line = symbols.middle, symbols.below_middle
-
-
-def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:
-    text = f"{symbols.arrow} {printable(leaf.target)}" if leaf.target else printable(leaf.text)
-    return _Row(mark + printable(leaf.name), (printable(leaf.kind),), text, "link" if leaf.target else None, mark)
 
 
 def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, ellipsis: str) -> list[str]:
@@ -372,13 +365,11 @@ def _shortened(text: str, width: int, ellipsis: str) -> str:
 
 def _line(row: _Row, tree: int, widths: list[int], columns: Sequence[Column]) -> str:
     shown = row.cells if not row.text else row.cells[:1] if any(row.cells) else ()
-    cells = [_padded(cell, width, column.align) for cell, width, column in zip(shown, widths, columns, strict=False)]
-    return _GAP.join([_padded(row.tree, tree, "left"), *cells, row.text]).rstrip()
-
-
-def _padded(text: str, width: int, align: str) -> str:
-    space = " " * (width - _width(text))
-    return space + text if align == "right" else text + space
+    parts = [row.tree + " " * (tree - _width(row.tree))]
+    for cell, width, column in zip(shown, widths, columns, strict=False):
+        space = " " * (width - _width(cell))
+        parts.append(space + cell if column.align == "right" else cell + space)
+    return _GAP.join([*parts, row.text]).rstrip()
 
 
 def _width(text: str) -> int:
