@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element
@@ -42,6 +42,8 @@ _PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")  # by their 
 _BOOL = Enum(Number("int", 1), (("FALSE", 0), ("TRUE", 1)))
 _NUMPY = "NUMPY:"
 _HDF5_SIZES = (1, 2, 4, 8)
+# Bytes of a float of NumPy -> position of its sign, position and size of its exponent and mantissa; and its bias.
+_IEEE_754 = {2: ((15, 10, 5, 0, 10), 15), 4: ((31, 23, 8, 0, 23), 127), 8: ((63, 52, 11, 0, 52), 1023)}
 _NAMED: dict[str, Element] = {"bool": Number("bool", 1), "object": REFERENCE, "region": REGION}
 
 
@@ -284,16 +286,6 @@ def _order_of(tid: Any) -> ByteOrder:
     return "|" if tid.get_size() == 1 else ">" if tid.get_order() == h5t.ORDER_BE else "<"
 
 
-@cache
-def _usual_float(order: ByteOrder, size: int) -> tuple[tuple[int, ...], int]:
-    """Return fields and bias of the float of NumPy."""
-    import numpy as np
-    from h5py import h5t
-
-    usual = h5t.py_create(np.dtype(f"{order}f{size}"))
-    return tuple(usual.get_fields()), usual.get_ebias()
-
-
 def _number_of(tid: Any) -> Number:
     from h5py import h5t
 
@@ -303,7 +295,7 @@ def _number_of(tid: Any) -> Number:
         kind: NumberKind = "uint" if tid.get_sign() == h5t.SGN_NONE else "int"
         return Number(kind, size, order, None if is_plain else Precision(bits, offset))
     fields, bias = tuple(tid.get_fields()), tid.get_ebias()
-    if is_plain and size > 1 and _usual_float(order, size) == (fields, bias):
+    if is_plain and _IEEE_754.get(size) == (fields, bias):
         return Number("float", size, order)
     return Number("float", size, order, Precision(bits, offset, fields, bias))
 

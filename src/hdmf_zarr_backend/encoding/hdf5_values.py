@@ -39,9 +39,9 @@ def encoder(element: Element, refer: Convert) -> Convert:
         case Compound(fields):
             converters = [(name, encoder(member, refer)) for name, member in fields]
 
-            def encode_row(row: Any) -> list[Any]:
+            def encode_row(row: Any) -> Any:
                 if isinstance(row, (complex, np.complexfloating)):  # h5py reads two fields r and i as complex
-                    return [_encode_number(row.real), _encode_number(row.imag)]
+                    return _encode_number(row)
                 return [convert(row[name]) for name, convert in converters]
 
             return encode_row
@@ -59,16 +59,14 @@ def _own_dtype(element: Element) -> np.dtype[Any]:
 
 
 def _encode_number(value: Any) -> Any:
-    if isinstance(value, np.generic) and value.dtype.kind in "fc" and np.isnan(value):
+    value = value[()] if isinstance(value, np.ndarray) else value
+    if isinstance(value, (complex, np.complexfloating)):
+        return [_encode_number(value.real), _encode_number(value.imag)]
+    if isinstance(value, np.floating) and np.isnan(value):
         array = np.array(value)
-        if array.dtype.kind == "c":
-            return [_encode_number(part[()]) for part in (array.real, array.imag)]
-        bits = int(array.view(f"u{array.itemsize}"))
-        usual = int(np.array(np.nan, array.dtype).view(f"u{array.itemsize}"))
+        bits, usual = (int(nan.view(f"u{array.itemsize}")) for nan in (array, np.array(np.nan, array.dtype)))
         return "NaN" if bits == usual else f"0x{bits:0{2 * array.itemsize}x}"
-    item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
-    if isinstance(item, complex):
-        return [_encode_number(item.real), _encode_number(item.imag)]
+    item = value.item() if isinstance(value, np.generic) else value
     return json_float(item) if isinstance(item, float) else item
 
 
