@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hdmf_zarr_backend.errors import MetadataError, NestingError
@@ -437,7 +436,8 @@ class Memo(Generic[T]):
 
     def __init__(self, make: Callable[..., T], *, most: int = 1024) -> None:
         self._make = make
-        self._known = lru_cache(most)(lambda key: make(*marshal.loads(key)))  # noqa: S302 - of `dumps` below
+        self._most = most
+        self._known: dict[bytes, T] = {}
 
     def __call__(self, *arguments: Any) -> T:
         """Return the result for ``arguments``."""
@@ -446,4 +446,11 @@ class Memo(Generic[T]):
             key = marshal.dumps(arguments, 2)  # in later versions, the keys of equal values may differ
         except ValueError:  # nested too deep, or not JSON: the function itself raises the error
             return self._make(*arguments)
-        return self._known(key)
+        known = self._known.get(key)
+        if known is None:
+            known = self._make(*arguments)
+            # All are dropped at once: crafted files with many types are rare, and an order of use costs time.
+            if len(self._known) >= self._most:
+                self._known.clear()
+            self._known[key] = known
+        return known
