@@ -181,7 +181,7 @@ class Edit:
             self._check_free(parent, split(new)[1], path)
         self._check_not_needed(path, "it cannot be renamed", is_rename=True)
         for each, new in moves.items():
-            self._move(each, new, is_link=is_link)
+            self._move(each, new)
         if not is_link:
             self._check_renamed(path, moves[path])
         self._follow_all()
@@ -250,7 +250,7 @@ class Edit:
             last, data, dtype=dtype, attributes=dict(old.attributes), source=store.location, **labels
         )
         if is_link:
-            self._move(path, None, is_link=True)
+            self._move(path, None)
             self._follow_all()
             self._plan.added.add(path)
         planner, group = Planner(request(builder)), self.hierarchy.group(parent)
@@ -423,7 +423,7 @@ class Edit:
     def _remove(self, name: str) -> None:
         if "@" in name and self._known.get(relative(name)) is None:
             path, _, name = name.rpartition("@")
-            _, path, node = self._find(relative(path))
+            path, node = self._find(relative(path))
             if self.new_path(path) is None:
                 return
             names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
@@ -439,9 +439,8 @@ class Edit:
         if self.new_path(path) is None:
             return  # with its group, or its column
         self._check_not_needed(path, "it cannot be removed")
-        self._move(path, None, is_link=is_link)
-        for index in [] if is_link else self._indices(path):
-            self._move(index, None, is_link=False)
+        for each in [path] if is_link else [path, *self._indices(path)]:
+            self._move(each, None)
 
     # ---- rows of tables ---------------------------------------------------------------------------------------------
 
@@ -451,7 +450,7 @@ class Edit:
         if len(names) != 1:
             problem = f"rows= takes one path, and {len(names)} were given"
             raise errors.UsageError(problem, store=self._file.store.location, remedy=remedy)
-        _, path, node = self._find(relative(names[0]))
+        path, node = self._find(relative(names[0]))
         ids = self._known.get(join(path, "id"))
         if not (isinstance(node, Group) and isinstance(ids, Dataset) and "colnames" in node.attributes):
             raise self._misuse("only a table has rows to remove", path, remedy)
@@ -546,17 +545,17 @@ class Edit:
         problem, remedy = "there is no such group or dataset", "`zarrio inspect` lists all paths."
         return self._error(errors.ReferenceTargetError, problem, path, remedy)
 
-    def _find(self, path: str) -> tuple[str, str, Node | None]:
-        """Return what `Resolver.find_inside` does for a path that the user gives."""
+    def _find(self, path: str) -> tuple[str, Node | None]:
+        """Return the path without links, and the node, of a path that the user gives."""
         try:
-            return self._before.find_inside(THIS_FILE, path)
+            return self._before.find_inside(THIS_FILE, path)[1:]
         except errors.ReferenceTargetError:
             raise self._nothing_at(path) from None
 
     def _located(self, name: str, *, may_be_index: bool = False) -> tuple[str, bool]:
         """Return the path of a node or a link, and whether it is a link; the path to it may lead through others."""
         parent, last = split(relative(name))
-        _, parent, group = self._find(parent)
+        parent, group = self._find(parent)
         path = join(parent, last)
         if not path or self._is_specification(path):
             problem = "the root and the cached specifications cannot be removed or renamed"
@@ -577,12 +576,13 @@ class Edit:
         if reason is not None:
             raise self._conflict(f"{what}: {reason}", path, "Keep it, or remove the object that it is in.")
 
-    def _move(self, path: str, new: str | None, *, is_link: bool) -> None:
+    def _move(self, path: str, new: str | None) -> None:
         """Take a node or a link away from its path, and put it at the new one."""
         self.outdated[path] = new
         parent, name = split(path)
         group = self.hierarchy.group(parent)
         new_name = None if new is None else split(new)[1]
+        is_link = name not in group.members
         if is_link:
             entries = [(entry, as_dict(entry).get("name") == name) for entry in group.attributes[reserved.LINKS]]
             renamed = [{**entry, "name": new_name} if is_it else entry for entry, is_it in entries]

@@ -193,25 +193,21 @@ def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tup
     plan = plan_new(request, store)
     if not is_staged(store):
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
-        _check_values(plan, store.location)
-    # nothing is written before this line: a refused value leaves what was there
-    with new_file(store, plan, request.options, exclusive=request.exclusive, writer=writer) as (change, planned):
-        root = planned.write(one_by_one=request.one_by_one)
-        change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)
-    return plan.hierarchy, planned.inlined
-
-
-def _check_values(plan: WritePlan, location: str) -> None:
-    """Convert all values that may be refused before anything is written; in a staged file, they are when encoded."""
-    for path, planned in plan.arrays.items():
-        source = planned.source
-        if source is None or not source.shape or not getattr(source, "can_be_refused", False):
-            continue
-        with at(location, path):
+        # values that may be refused are converted before anything is written; in a staged file, they are when encoded
+        for path, planned in plan.arrays.items():
+            source: Any = planned.source
+            if source is None or not source.shape or not getattr(source, "can_be_refused", False):
+                continue
             # nested lists, which cannot be sliced, are one block
             is_nested = len(source.shape) > 1 and not isinstance(source, IndexedSource)
-            for region in row_blocks(source.shape, source.shape[0] if is_nested else planned.node.stored.chunks[0]):
-                source.read(region)
+            with at(store, path):
+                for region in row_blocks(source.shape, source.shape[0] if is_nested else planned.node.stored.chunks[0]):
+                    source.read(region)
+    # nothing is written before this line: a refused value leaves what was there
+    with new_file(store, plan, request.options, exclusive=request.exclusive, writer=writer) as (change, writing):
+        root = writing.write(one_by_one=request.one_by_one)
+        change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)
+    return plan.hierarchy, writing.inlined
 
 
 @dataclass(slots=True)

@@ -40,6 +40,7 @@ from hdmf_zarr_backend.model.nodes import (
     Group,
     Hierarchy,
     Node,
+    Shape,
     StoredArray,
     copy_hierarchy,
     gc_paused,
@@ -55,8 +56,6 @@ from hdmf_zarr_backend.write.array_planner import take_stored
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.write.sources import ElementSource, IndexedSource, RowSource, StoredChunks, all_utf8
 from hdmf_zarr_backend.write.writer import PlanWriter
-
-Shape = tuple[int, ...]
 
 
 class ZarrPlanner:
@@ -139,24 +138,19 @@ class ZarrPlanner:
         planned.notes = notes
         own = (reserved.DTYPE, reserved.NOTES, reserved.DIMENSIONS)
         attributes = self._attributes({key: value for key, value in node.attributes.items() if key not in own})
-        names = self._dimensions(path, node, new.stored.shape, notes)
+        # in place the present names of the axes, which other programs may use
+        lengths, shape = self._lengths.setdefault(split(path)[0], {}), new.stored.shape
+        names: Any = node.attributes.get(reserved.DIMENSIONS)
+        are_whole = isinstance(names, list) and len(names) == len(shape)
+        if self._is_in_place and are_whole and all(isinstance(name, str) and name for name in names):
+            lengths.update(zip(names, shape, strict=True))
+            notes |= {key: value for key, value in notes_of(node.attributes).items() if key == "dims"}
+        else:
+            names = encode_dimensions(decode_dimensions(node.attributes), shape, lengths, notes)
         new.attributes = {**attributes, **new.attributes, reserved.DIMENSIONS: names}
         if notes:
             new.attributes[reserved.NOTES] = notes
         return planned
-
-    def _dimensions(self, path: str, node: Dataset, shape: Shape, notes: dict[str, Any]) -> list[str]:
-        """Return the names of the axes; in place the present ones, which other programs may use."""
-        lengths = self._lengths.setdefault(split(path)[0], {})
-        names: Any = node.attributes.get(reserved.DIMENSIONS)
-        are_whole = isinstance(names, list) and len(names) == len(shape)
-        if not self._is_in_place or not are_whole or not all(isinstance(name, str) and name for name in names):
-            return encode_dimensions(decode_dimensions(node.attributes), shape, lengths, notes)
-        known = notes_of(node.attributes)
-        if "dims" in known:
-            notes["dims"] = known["dims"]
-        lengths.update(zip(names, shape, strict=True))
-        return list(names)
 
     def _planned(self, lazy: LazyArray) -> PlannedArray:
         node = lazy.node

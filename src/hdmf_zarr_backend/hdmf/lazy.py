@@ -347,9 +347,11 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
 
 @_construct_before(list, "__iter__", "__len__", "__getitem__", "__contains__")
 class LazyList(list):  # type: ignore[type-arg]
-    """A list of containers, all of which are created by ``_construct_all`` when somebody looks at it."""
+    """A list of containers, all of which are created by ``construct_all`` when somebody looks at it."""
 
-    _construct_all: Callable[[], None]
+    def __init__(self, known: Iterable[Any], construct_all: Callable[[], None]) -> None:
+        super().__init__(known)
+        self._construct_all = construct_all
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return list, (list(iter(self)),)
@@ -628,9 +630,7 @@ class LazyContainers:
                     waiting.clear()  # before the constructors of these units look at the list, to append to it
                     self.construct(todo)
 
-                links = LazyList(series.fields.get(attribute, ()))
-                links._construct_all = construct
-                series.fields[attribute] = links
+                series.fields[attribute] = LazyList(series.fields.get(attribute, ()), construct)
 
     @cached_property
     def _sharing(self) -> dict[str, dict[tuple[str, str], list[str]]]:
@@ -672,7 +672,8 @@ class LazyContainers:
         container = internals.new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
         internals.set_parents(container, parent)
-        self._defer(container, later, given, arguments)
+        if later:
+            self._defer(container, later, arguments)
         container.set_modified(False)  # hdmf takes a new container for a changed one, and would write it
         needed = (other for unit in at_once for other in self._file.needed.get(unit, ()))
         self.construct([other for other in needed if other in self._waiting])
@@ -769,23 +770,19 @@ class LazyContainers:
                 containers.append(self._manager.construct(builder))
         return containers
 
-    def _defer(
-        self, container: Any, later: dict[str, list[_Member]], given: dict[str, Any], arguments: dict[str, Any]
-    ) -> None:
-        """Give a container entries for the members that were left out."""
+    def _defer(self, container: Any, later: dict[str, list[_Member]], arguments: dict[str, Any]) -> None:
+        """Give a container entries for the members that were left out: of a dictionary of members, or of a field."""
         fields: dict[str, Any] = {}
         for name, members in later.items():
             entries = {split(member.path)[1]: Entry(self, member.path) for member in members}
-            if _is_list(given[name]):
+            if name in internals.collections_of(type(container)):
                 collection = getattr(container, name)
                 collection.__class__ = LazyMembers
                 dict.update(collection, entries)
             else:
-                fields[name] = next(iter(entries.values()))
+                (fields[name],) = entries.values()
         if fields:
             internals.set_fields(container, LazyFields({**container.fields, **fields}))
-        if not later:
-            return
         children: dict[Any, None] = {}  # paths and containers, in the order that they have when hdmf makes them
         for name in sorted({*later, *arguments}, key=lambda name: _ORDER.get(name, len(_ORDER))):
             for member in later.get(name, ()):
@@ -794,9 +791,8 @@ class LazyContainers:
                     children[member.path] = None
             values = _listed(arguments.get(name))
             children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
-        lazy_children = LazyList(container.children)
-        lazy_children._construct_all = partial(self.construct_children, container, list(children))
-        internals.set_children(container, lazy_children)
+        construct = partial(self.construct_children, container, list(children))
+        internals.set_children(container, LazyList(container.children, construct))
 
 
 _ORDER = {name: position for position, name in enumerate((

@@ -222,11 +222,11 @@ class Planner:
     def dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
         """Plan a dataset as a member of a group."""
         data, path = builder.data, join(group.path, name)
-        options, link_data = self._layout(builder, path)
+        options = self._layout(builder, path)
         is_unfilled = isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
         data = self._unfilled(data, options, path) if is_unfilled else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
-            reference = self._link_instead_of_copy(builder, data, path, link_data=link_data)
+            reference = self._link_instead_of_copy(builder, data, path)
             if reference is not None:
                 self._warn_of_lost(builder, data.node.attributes, path, reference)
                 group.links.append(Link(name, reference))
@@ -291,25 +291,20 @@ class Planner:
             planned.taken = taken
         array.attributes = {**self._attributes(builder, path, planned.notes), **own}
 
-    def _layout(self, builder: Any, path: str) -> tuple[Layout, bool]:
-        data = builder.data
-        options = Layout(maxshape=self.request.max_shape(builder))
-        if not isinstance(data, ZarrDataIO):
-            # settings of a DataIO of another backend
-            has_settings = isinstance(getattr(type(data), "io_settings", None), property)
-            settings = data.io_settings if has_settings and not is_hdf5_dataset(data.data) else {}
-            options.chunks = settings["chunks"] if isinstance(settings.get("chunks"), tuple) else None
-            options.maxshape = settings.get("maxshape", options.maxshape)
-            options.fill_value = settings.get("fillvalue")
-            if left := [name for name, value in settings.items() if value and name not in _NOT_FILTERS]:
-                what = f"filters of HDF5 are ignored ({', '.join(left)} of {type(data).__name__})"
-                self._warn(path, f"{what}; wrap the data in ZarrDataIO to choose a codec")
-            return options, self.request.link_data
-        options.maxshape = data.io_settings.get("maxshape", options.maxshape)
-        for name in ("chunks", "chunk_elements", "chunk_aspect_ratio", "shards", "compressor", "filters"):
-            setattr(options, name, getattr(data, name))
-        options.fill_value = data.fillvalue
-        return options, data.link_data
+    def _layout(self, builder: Any, path: str) -> Layout:
+        data, maxshape = builder.data, self.request.max_shape(builder)
+        if isinstance(data, ZarrDataIO):
+            names = ("chunks", "chunk_elements", "chunk_aspect_ratio", "shards", "compressor", "filters")
+            chosen = {name: getattr(data, name) for name in names}
+            return Layout(maxshape=data.io_settings.get("maxshape", maxshape), fill_value=data.fillvalue, **chosen)
+        # settings of a DataIO of another backend
+        has_settings = isinstance(getattr(type(data), "io_settings", None), property)
+        settings = data.io_settings if has_settings and not is_hdf5_dataset(data.data) else {}
+        if left := [name for name, value in settings.items() if value and name not in _NOT_FILTERS]:
+            what = f"filters of HDF5 are ignored ({', '.join(left)} of {type(data).__name__})"
+            self._warn(path, f"{what}; wrap the data in ZarrDataIO to choose a codec")
+        chunks = settings["chunks"] if isinstance(settings.get("chunks"), tuple) else None
+        return Layout(chunks, settings.get("fillvalue"), settings.get("maxshape", maxshape))
 
     def _unfilled(self, wrapper: Any, options: Layout, path: str) -> Any:
         """Return the fill values of a dataset that will be filled later."""
@@ -321,12 +316,19 @@ class Planner:
         fill = 0 if options.fill_value is None else options.fill_value
         return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.io_settings["shape"])
 
-    def _link_instead_of_copy(
-        self, builder: Any, data: LazyArray, path: str, *, link_data: bool
-    ) -> ZarrReference | None:
+    def _link_instead_of_copy(self, builder: Any, data: LazyArray, path: str) -> ZarrReference | None:
         """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied."""
+        link_data = builder.data.link_data if isinstance(builder.data, ZarrDataIO) else self.request.link_data
+        # the path at which the file has, or will have, the dataset; by path: hdmf-zarr 0.13 compares names of parents,
+        # and links `file_create_date` to itself in each NWB file
         exported = self.targets.export_location
-        home = self._home(data, path) if data.location == (exported or self.targets.location) else None
+        home = data.path if data.location == (exported or self.targets.location) else None
+        if exported is not None and home not in (None, path):
+            # its own path, unless the series there was moved or has other data now; else the first that has it
+            there = member_at(self.request.builder, tuple(data.path.split("/")))
+            kept = stored_view(unwrapped(getattr(there, "data", None)))
+            if not isinstance(kept, LazyArray) or (kept.location, kept.path) != (data.location, data.path):
+                home = self._homes.setdefault(data.path, path)
         # a container that is a link is read with the name and type of its target, and data of this file as its series
         data_type, names = reserved.data_type_of(builder), {split(each)[1] for each in (data.path, path)}
         is_alike = len(names) == 1 and reserved.data_type_of(data.node) == data_type
@@ -338,17 +340,6 @@ class Planner:
         if isinstance(data, UnlinkedArray) or not can_be_named(data.location):
             return None
         return ZarrReference(relative_source(data.location, self.targets.location), data.name, identifier, data.file_id)
-
-    def _home(self, data: LazyArray, path: str) -> str:
-        """Return the path at which the file has, or will have, a dataset that it has read, or an export has."""
-        # by path: hdmf-zarr 0.13 compares names of parents, and links `file_create_date` to itself in each NWB file
-        if self.targets.export_location is None or data.path == path:
-            return data.path
-        # its own path, unless the series there was moved or has other data now; else the first that has it
-        there = member_at(self.request.builder, tuple(data.path.split("/")))
-        kept = stored_view(unwrapped(getattr(there, "data", None)))
-        is_kept = isinstance(kept, LazyArray) and (kept.location, kept.path) == (data.location, data.path)
-        return data.path if is_kept else self._homes.setdefault(data.path, path)
 
     def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
         dtype_name = dtypes.word_of(builder.dtype)
@@ -518,11 +509,8 @@ class AppendPlanner(Planner):
                 return
             self.dataset(builder, group, name)
         elif not self._is_written(builder):
-            data, wanted = stored_view(unwrapped(builder.data)), None
-            if isinstance(data, LazyArray):
-                is_chosen = isinstance(builder.data, ZarrDataIO)
-                link_data = builder.data.link_data if is_chosen else self.request.link_data
-                wanted = self._link_instead_of_copy(builder, data, path, link_data=link_data)
+            data = stored_view(unwrapped(builder.data))
+            wanted = self._link_instead_of_copy(builder, data, path) if isinstance(data, LazyArray) else None
             if wanted is None or not self._leads_to(wanted, stored):
                 self._check_free(group, name, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
 

@@ -30,9 +30,8 @@ from hdmf_zarr_backend.encoding.references import (
 from hdmf_zarr_backend.encoding.reserved import LINKS, data_type_of
 from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf.internals import container_made_of
-from hdmf_zarr_backend.model import links as link_sources
 from hdmf_zarr_backend.model.element import Reference
-from hdmf_zarr_backend.model.links import THIS_FILE, is_url
+from hdmf_zarr_backend.model.links import THIS_FILE, full_location, is_url, relative_source
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, has_dots, join, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store
@@ -125,7 +124,7 @@ class Targets:
         """Tell whether a builder is, or will be, in the file to write."""
         source = builder.source
         own = (self.location, self.export_location)
-        return source is None or source in own or link_sources.full_location(source) in own
+        return source is None or source in own or full_location(source) in own
 
     def reference_to(self, target: Any) -> ZarrReference:
         """Return the reference to a builder, a reference builder or a container."""
@@ -139,16 +138,26 @@ class Targets:
         else:
             raise errors.ValueRefusedError(f"{target!r} cannot be the target of a reference")
         builder = self._replaced.get(id(builder), (None, builder))[1]
-        known = self.known.get(id(builder))
-        if known is None:
-            # the builder stays alive, and so its id unique
-            known = self.known[id(builder)] = (builder, self._new_reference(builder))
-        return known[1]
+        if (known := self.known.get(id(builder))) is not None:
+            return known[1]
+        source, file_id = THIS_FILE, self.root_id
+        if not self.is_own(builder):
+            root, file = top_of(builder), full_location(str(builder.source))
+            if not can_be_named(file):
+                problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
+                remedy = "Copy the object, or write its file to a location with an address."
+                raise errors.ValueRefusedError(problem, remedy=remedy)
+            source = relative_source(file, self.location)
+            # the id of the file that is meant, which tells a reader that another one is in its place
+            file_id = self.file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
+        reference = ZarrReference(source, builder_path(builder), object_id(builder), file_id)
+        self.known[id(builder)] = (builder, reference)  # the builder stays alive, and so its id unique
+        return reference
 
     def move(self, builder: Any, path: str) -> None:
         """Record that ``builder``, from another file, is copied with all its members to ``path`` in this file."""
         for new_path, member in builders_below(builder, path):
-            reference = ZarrReference(link_sources.THIS_FILE, absolute(new_path), object_id(member), self.root_id)
+            reference = ZarrReference(THIS_FILE, absolute(new_path), object_id(member), self.root_id)
             self.known[id(member)] = (member, reference)
             self._copied.add(id(member))
 
@@ -159,7 +168,7 @@ class Targets:
     def moved(self, builder: Any) -> ZarrReference | None:
         """Return the reference to the copy of a builder from another file, None if it is not copied."""
         known = self.known.get(id(builder))
-        return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
+        return known[1] if known is not None and known[1].source == THIS_FILE else None
 
     def is_lost(self, builder: Any) -> bool:
         """Tell whether a builder is neither in a file yet nor below the root that is written."""
@@ -176,20 +185,6 @@ class Targets:
         container = container_made_of(self.source_manager or self.manager, builder)
         origin = builder.source if container is None else container.container_source
         return what if origin in (None, self.location) else f"{what} (from {origin})"
-
-    def _new_reference(self, builder: Any) -> ZarrReference:
-        path = builder_path(builder)
-        if self.is_own(builder):
-            return ZarrReference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
-        root = top_of(builder)
-        file = link_sources.full_location(str(builder.source))
-        if not can_be_named(file):
-            problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
-            remedy = "Copy the object, or write its file to a location with an address."
-            raise errors.ValueRefusedError(problem, remedy=remedy)
-        # the id of the file that is meant, which tells a reader that another one is in its place
-        file_id = self.file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
-        return ZarrReference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
 
     def encode(self, target: Any) -> dict[str, Any] | None:
         """Return the JSON of a reference in an array; None for None."""
@@ -231,7 +226,7 @@ class Targets:
 def is_zarr_location(location: str) -> bool:
     """Tell whether ``location`` is that of a Zarr file. A regular local file is HDF5."""
     # without opening it, since an export asks this for each link
-    return link_sources.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
+    return is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
 
 
 def can_be_named(location: str) -> bool:
