@@ -314,19 +314,16 @@ class FileLock(WriterLock):
         holder = self._holder(descriptor, is_locked=is_mine is False)
         self._has_locks = is_mine is not None
         if is_mine is None:
-            if existed and self._is_file and holder is not None and holder.is_gone():
-                os.unlink(self._path)  # the next attempt creates it, and no other writer can at the same time
-                self.follows = True
-                return False
             is_mine = not (existed and self._is_file)
         if not is_mine:
+            is_gone = holder is not None and holder.is_gone()
             # a process that runs on this machine is certainly alive, and its lock cannot be broken
-            may_break = holder is None or holder.is_gone() or not holder.is_here()
-            if not (break_lock and self._is_file and may_break):
+            may_break = break_lock and (holder is None or is_gone or not holder.is_here())
+            if not self._is_file or not (may_break or (is_gone and not self._has_locks)):
                 raise locked_error(holder, self.location)
-            # the lock of the system stays with the unlinked file, so the next attempt makes a new one
+            # the lock of the system stays with the unlinked file; the next attempt makes a new one, alone
             os.unlink(self._path)
-            self.follows, self.broken = True, told(holder)
+            self.follows, self.broken = True, told(holder) if break_lock else ""
             return False
         if self._is_file:
             # another writer may have released the lock, and deleted this file, after it was opened here
