@@ -431,12 +431,12 @@ def _largest_difference(a: Values, b: Values) -> float | None:
     return int(largest) if letters <= set("iub") else largest
 
 
-def open_content(path: FileSource, *, as_hdf5: bool = False) -> FileContent:
+def open_content(path: FileSource) -> FileContent:
     """Open a file for comparing; HDF5 is recognised by its signature."""
-    return _opened(*_recognised(path), as_hdf5=as_hdf5)
+    return _opened(*_recognised(path))
 
 
-def _opened(kind: str, source: tuple[Any, ...], *, as_hdf5: bool) -> FileContent:
+def _opened(kind: str, source: tuple[Any, ...], *, as_hdf5: bool = False) -> FileContent:
     if kind == "HDF5":
         from hdmf_zarr_backend.hdf5.reader import Hdf5Content  # on use: it imports h5py
 
@@ -551,14 +551,14 @@ def _matched(left: FileContent, right: FileContent) -> dict[str, str]:
     """Return the path in the second file of each node that both have, which may have another name there."""
     new = set(right) - set(left) if set(left) - set(right) else ()
     extra: dict[str, Any] = {path: right[path] for path in sorted(new)}
-    by_id = {object_id: path for path, node in extra.items() if (object_id := _value(node, "object_id"))}
+    by_id = {object_id: path for path, node in extra.items() if (object_id := _object_id(node))}
     paths: dict[str, str] = {}
     for path in sorted(left):  # parents are before members
         parent, _, name = path.rpartition("/")
         other = f"{paths.get(parent, parent)}/{name}"
         if by_id and other not in right:
             node: Any = left[path]
-            other = by_id.get(_value(node, "object_id"), "")
+            other = by_id.get(_object_id(node), "")
             if other not in extra or extra[other].kind != node.kind:
                 continue
         if other in right:
@@ -567,9 +567,9 @@ def _matched(left: FileContent, right: FileContent) -> dict[str, str]:
     return paths
 
 
-def _value(node: NodeContent, name: str) -> str:
-    """Return an attribute of a node as text, empty if it has none."""
-    attribute = None if isinstance(node, LinkContent) else node.attributes.get(name)
+def _object_id(node: NodeContent) -> str:
+    """Return the object id of a node, empty if it has none."""
+    attribute = None if isinstance(node, LinkContent) else node.attributes.get("object_id")
     return "" if attribute is None or attribute.value is None else str(attribute.value)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -79,15 +79,7 @@ class Outline:
         for path, node in self._visible():
             level = path.count("/") + 1 if path else 0
             if depth is None or level <= depth:
-                array = self._array(path, node) if isinstance(node, Dataset) else {}
-                kind, data_type = "array" if array else "group", reserved.data_type_of(node)
-                entry: dict[str, Any] = {"path": absolute(path), "kind": kind, "type": data_type, **array}
-                if known := self._references(path, node):
-                    entry["references"] = {name: list(map(self._reference, items)) for name, items in known.items()}
-                if self.values:
-                    values = _values(node).items()
-                    entry["attributes"] = {name: value for name, value in values if name not in known}
-                nodes.append(entry)
+                nodes.append(self._entry(path, node))
             if isinstance(node, Group) and (depth is None or level < depth):
                 nodes += [
                     {"path": absolute(join(path, link["name"])), "kind": "link", **link}
@@ -103,6 +95,26 @@ class Outline:
 
     def _visible(self) -> Iterator[tuple[str, Node]]:
         return self.hierarchy.walk(without=None if self.specs else self.spec_path)
+
+    def _entry(self, path: str, node: Node) -> dict[str, Any]:
+        """Return what is shown of a group or an array, as JSON."""
+        array = self._array(path, node) if isinstance(node, Dataset) else {}
+        kind, data_type = "array" if array else "group", reserved.data_type_of(node)
+        entry: dict[str, Any] = {"path": absolute(path), "kind": kind, "type": data_type, **array}
+        references: dict[str, list[dict[str, Any]]] = {}
+        values: dict[str, Any] = {}
+        # JSON that looks like a reference
+        noted = reserved.as_dict(reserved.notes_of(node.attributes).get("attributes"))
+        for name, shown in reserved.shown_attributes(node.attributes).items():
+            value = readable(shown)
+            items = value if isinstance(value, list) and value else [value]
+            if name in noted or not all(map(is_reference, items)):
+                values[name] = value
+                continue
+            with at(self.location, path):
+                references[name] = [self._reference(decode_attribute_reference(item)) for item in items]
+        entry |= {"references": references} if references else {}
+        return entry | ({"attributes": values} if self.values else {})
 
     def _array(self, path: str, node: Dataset) -> dict[str, Any]:
         stored = node.stored
@@ -145,17 +157,6 @@ class Outline:
             for link in self._resolver.main.links(path, node)
         ]
 
-    def _references(self, path: str, node: Node) -> dict[str, list[ZarrReference]]:
-        references = {}
-        remarks = reserved.notes_of(node.attributes).get("attributes")
-        for name, value in _values(node).items():
-            items = value if isinstance(value, list) and value else [value]
-            is_noted = isinstance(remarks, dict) and name in remarks  # JSON that looks like a reference
-            if not is_noted and all(map(is_reference, items)):
-                with at(self.location, path):
-                    references[name] = [decode_attribute_reference(item) for item in items]
-        return references
-
     # ---- for a tree ---------------------------------------------------------------------------------------------
 
     @property
@@ -169,47 +170,40 @@ class Outline:
 
     def describe(self, path: str, node: Node) -> Description:
         """Return the description of a node for `model.render`."""
-        references = self._references(path, node)
-        attributes = [
-            Leaf(f"@{name}", "reference", target=", ".join(target_text(self._reference(item)) for item in items))
-            for name, items in references.items()
-        ]
-        for name, value in sorted(_values(node).items()) if self.values else ():
-            if name not in references:
-                text = json.dumps(value, ensure_ascii=False, default=repr)
-                attributes.append(Leaf(f"@{name}", text=_shortened(text, _VALUE_LENGTH)))
+        entry = self._entry(path, node)
+        data_type = entry["type"] or ""
+        targets = {name: ", ".join(map(target_text, items)) for name, items in entry.get("references", {}).items()}
+        attributes = [Leaf(f"@{name}", "reference", target=target) for name, target in targets.items()]
+        for name, value in sorted(entry.get("attributes", {}).items()):
+            text = json.dumps(value, ensure_ascii=False, default=repr)
+            attributes.append(Leaf(f"@{name}", text=_shortened(text, _VALUE_LENGTH)))
         if isinstance(node, Dataset):
-            array = self._array(path, node)
-            label, count, size = array["dtype"], array["chunk_count"], array["bytes"]
+            label, count, size = entry["dtype"], entry["chunk_count"], entry["bytes"]
             cells = [
-                reserved.data_type_of(node) or "",
+                data_type,
                 label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
-                self._lengths(array["shape"]) or "scalar",
-                self._lengths(array["chunks"]) if count > 1 else "",
+                lengths_text(entry["shape"], self.times) or "scalar",
+                lengths_text(entry["chunks"], self.times) if count > 1 else "",
                 f"{count:,}",
-                *([self._lengths(array["shards"] or ())] if self.has_shards else []),
-                ", ".join(array["codecs"]),
+                *([lengths_text(entry["shards"] or (), self.times)] if self.has_shards else []),
+                ", ".join(entry["codecs"]),
                 "" if size is None else size_text(size),
             ]
             if self.stored is not None:
-                stored = array["stored_bytes"]
+                stored = entry["stored_bytes"]
                 cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
             if self.datasets is not None:
                 cells.append(_shortened(" ".join(str(self.datasets.get(path, "")).split()), _LABEL_LENGTH))
-            return Description(cells, size or 0, attributes, likeness=(cells[0], label))
-        name = reserved.data_type_of(node) or ""
+            return Description(cells, size or 0, attributes, likeness=(data_type, label))
         if path == self.spec_path and not self.specs:
             known = reserved.cached_versions(self.hierarchy)
             cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in known.items()]
-            return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
+            return Description([data_type], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
         links = [Leaf(link["name"], "link", target=target_text(link["target"])) for link in self._links(path, node)]
-        return Description([name], attributes=attributes, links=links, likeness=name)
+        return Description([data_type], attributes=attributes, links=links, likeness=data_type)
 
-    def _lengths(self, lengths: Sequence[int]) -> str:
-        return f" {self.times} ".join(f"{n:,}" for n in lengths)
-
-    def counts(self) -> Sum:
-        """Return the number of groups, with the root, of arrays and links that are shown, and the bytes of numbers."""
+    def heading(self, name: str) -> str:
+        """Return one line about the file, with ``name`` as its name: what is shown, and the bytes of numbers."""
         total = Sum()
         for path, node in self._visible():
             if isinstance(node, Dataset):
@@ -217,19 +211,19 @@ class Outline:
                 total.size += (describe_any(node).itemsize or 0) * node.stored.size
             else:
                 total.groups += 1
-                total.links += len(self._links(path, node))
-        return total
-
-    def heading(self, name: str) -> str:
-        """Return one line about the file, with ``name`` as its name."""
-        counts = self.counts()
+                total.links += len(self._resolver.main.links(path, node))
         parts = [format_label(self.zarr_format)]
         parts += [] if self.is_hdf5 else ["consolidated" if self.consolidated else "not consolidated"]
-        parts += [counted(n, noun) for n, noun in counts.counts()]
-        parts.append(f"{size_text(counts.size)} uncompressed without text and references")
+        parts += [counted(n, noun) for n, noun in total.counts()]
+        parts.append(f"{size_text(total.size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
         return f"{without_secrets(name)}: {', '.join(parts)}"
+
+
+def lengths_text(lengths: Iterable[int], times: str = UNICODE.times) -> str:
+    """Return the lengths of axes as text."""
+    return f" {times} ".join(f"{n:,}" for n in lengths)
 
 
 def _shortened(text: str, length: int) -> str:
@@ -269,7 +263,7 @@ def outline_of(
     # one array that cannot be parsed is a warning: the outline is what shows the rest of the file
     for error in parsed.left_out.values():
         warn(f"{error} It is left out.", DamagedMetadataWarning)
-    stored = {path: 0 for path, _ in parsed.hierarchy.arrays()}
+    stored = dict.fromkeys((path for path, _ in parsed.hierarchy.arrays()), 0)
     # one list of all keys, also where each folder could be listed: on a server a list is a request per 1,000 keys
     for key, size in store.sizes("").items() if sizes else ():
         path, _, name = key.rpartition("/")
@@ -279,11 +273,6 @@ def outline_of(
             stored[path] += size
     known, has_both = stored if sizes else None, parsed.state is not None
     return Outline(store.location, parsed.hierarchy, parsed.consolidated, known, specs, values, has_both=has_both)
-
-
-def _values(node: Node) -> dict[str, Any]:
-    """Return the attributes of a node as JSON, with the names given by the user, without the reserved ones."""
-    return {name: readable(value) for name, value in reserved.shown_attributes(node.attributes).items()}
 
 
 def target_text(target: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
 from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_grid, shard_grid, shard_named
@@ -25,18 +26,7 @@ from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.parser import CircularLinkError, Resolver
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, spec_location, stores_all_chunks
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    LimitError,
-    LinkRefusedError,
-    MetadataError,
-    ReferenceTargetError,
-    ResourceError,
-    StoreError,
-    UnsafeDataError,
-    UnsupportedFileError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.model.element import Reference, Target
 from hdmf_zarr_backend.model.nodes import (
     Dataset,
@@ -68,11 +58,12 @@ _ZSTD_DESCRIPTOR = 4
 # ---- what is stored -------------------------------------------------------------------------------------------------
 
 
-def _sorted(stored: StoredArray, keys: Iterable[str], path: str = "") -> tuple[set[Index], list[str]]:
-    """Return the indices of the ``keys`` below ``path`` that are chunks or shards of an array, and the other names."""
+def _sorted(store: Store, path: str, stored: StoredArray) -> tuple[set[Index], list[str]]:
+    """Return the indices of the keys below an array that are its chunks or shards, and the names of the others."""
     indices: set[Index] = set()
     unknown: list[str] = []
-    for name in (key[len(path) + 1 if path else 0 :] for key in keys):
+    for key in store.sizes(path):
+        name = key.removeprefix(f"{path}/" if path else "")
         index = shard_named(stored, name)
         if index is not None:
             indices.add(index)
@@ -89,7 +80,7 @@ def stored_rows(store: Store, path: str, node: Dataset) -> list[int]:
         _check_count(store, node.stored.grid[0])
         return list(range(node.stored.grid[0]))
     # references that were never written read as null: only what is stored can point to something
-    objects = {index[0] for index in _sorted(node.stored, store.sizes(path), path)[0]}
+    objects = {index[0] for index in _sorted(store, path, node.stored)[0]}
     inner = inner_grid(node.stored)[0]
     _check_count(store, len(objects) * inner)
     rows = (row * inner + i for row in objects for i in range(inner))
@@ -151,12 +142,12 @@ class DecodeTask:
                     decoded.missing.append(index)
                     continue
                 reader.decode(index, data)
-            except ResourceError:
+            except errors.ResourceError:
                 raise  # the chunk may be whole
             except ZarrBackendError as error:
-                advice = error.remedy if isinstance(error, StoreError) and error.remedy != error.advice else ""
+                advice = error.remedy if isinstance(error, errors.StoreError) and error.remedy != error.advice else ""
                 decoded.problems.append((kind_of(error), error.problem, advice, index))
-                decoded.lost += [index] if isinstance(error, ChunkError) else []
+                decoded.lost += [index] if isinstance(error, errors.ChunkError) else []
                 continue
             except OSError as error:  # a bad sector: the other chunks can still be checked
                 what = f"the chunk {self.node.stored.chunk_text(index)!r} cannot be read ({error})"
@@ -170,8 +161,8 @@ class DecodeTask:
 
 
 _KINDS: tuple[tuple[type[ZarrBackendError], str], ...] = (
-    (UnsafeDataError, "unsafe"), (LimitError, "limit"), (UnsupportedFileError, "library-missing"),
-    (ChunkError, "chunk-damaged"), (StoreError, "chunk-damaged"),
+    (errors.UnsafeDataError, "unsafe"), (errors.LimitError, "limit"), (errors.UnsupportedFileError, "library-missing"),
+    (errors.ChunkError, "chunk-damaged"), (errors.StoreError, "chunk-damaged"),
 )  # fmt: skip
 
 
@@ -290,7 +281,7 @@ class ChunkCheck:
         if not self._store.abilities.listing:
             yield from indices_of(node.grid)
             return
-        indices, unknown = _sorted(node, self._store.sizes(path), path)
+        indices, unknown = _sorted(self._store, path, node)
         if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
@@ -339,7 +330,7 @@ def lost_chunks(
 
 _CACHE_BYTES = 2**24
 _TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
-_Problem = tuple[str, str]  # message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``
+_Problem = tuple[str, str]  # kind and message of a finding, the kind without the prefix ``link-`` or ``reference-``
 
 
 def check_targets(resolver: Resolver, report: Report, cache: ChunkCache | None = None) -> None:
@@ -390,13 +381,11 @@ class _Checker:
 
     def check_indices(self, path: str, node: Group) -> None:
         """Check that the numbers in each index of a table are in ascending order, and inside of its column."""
-        store = self._resolver.main.store
+        store, hierarchy = self._resolver.main.store, self._resolver.main.hierarchy
         # which are reported as damaged attributes or chunks
-        with suppress(MetadataError, ChunkError, StoreError, OSError):
+        with suppress(MetadataError, errors.ChunkError, errors.StoreError, OSError):
             for column, index in indices_in(node, path).items():
-                ends, values = node.members[index], node.members[column]
-                assert isinstance(ends, Dataset)
-                assert isinstance(values, Dataset)
+                ends, values = (hierarchy.array(join(path, name)) for name in (index, column))
                 if len(ends.stored.shape) != 1 or numpy_dtype(ends.stored.data_type).kind not in "iu":
                     continue
                 rows = ChunkReader(store, join(path, index), ends.stored, self._cache).read(slice(None)).astype("i8")
@@ -409,11 +398,10 @@ class _Checker:
         values: list[Any] = []
         try:
             decode_attributes(node.attributes, resolve=values.append)
-        except (MetadataError, UnsupportedFileError) as error:
+        except (MetadataError, errors.UnsupportedFileError) as error:
             self._report.problems.append(problem_of(error, path))
             return
         for value in values:
-            self._report.references += 1
             self._add_reference(path, self._problem_of_value(value, references.decode_attribute_reference))
 
     def check_array(self, path: str, node: Dataset) -> None:
@@ -428,9 +416,7 @@ class _Checker:
         store, outside, has_ranges = self._resolver.main.store, Counter[str](), "timeseries" in fields and means.axes
 
         def check(value: Any) -> Target:
-            self._report.references += 1
-            problem = None if value is None else self._problem_of_value(value, references.decode_reference)
-            if problem is not None:
+            if (problem := self._problem_of_value(value, references.decode_reference)) is not None:
                 counts[problem] += 1
             return stated_target(value) if has_ranges else Target(None)
 
@@ -443,9 +429,9 @@ class _Checker:
                 region = chunk_region((row,), node.stored.chunks[:1], node.stored.shape[:1])
                 values = content.read((*region, *rest) if content.shape else ())
                 outside += past_the_end(values, self._resolver) if has_ranges else Counter()
-        except ResourceError:
+        except errors.ResourceError:
             raise  # the links may be right
-        except UnsupportedFileError as error:
+        except errors.UnsupportedFileError as error:
             self._report.problems.append(problem_of(error, path))
         except (ZarrBackendError, OSError) as error:
             self._report.add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
@@ -459,8 +445,9 @@ class _Checker:
             self._report.add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
 
     def _problem_of_value(self, value: Any, decode: Callable[[Any], references.ZarrReference]) -> _Problem | None:
+        self._report.references += 1
         try:
-            return self._problem(decode(value))
+            return None if value is None else self._problem(decode(value))
         except MetadataError as error:
             return "damaged", error.problem
 
@@ -477,9 +464,9 @@ class _Checker:
             _, _, node = self._resolver.find(main, reference.source, reference.node_path)
         except CircularLinkError as error:
             problem = "circular", error.problem
-        except LinkRefusedError as error:
+        except errors.LinkRefusedError as error:
             problem = "refused", error.problem
-        except ResourceError:
+        except errors.ResourceError:
             raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
             problem = "dangling", _message(error)
@@ -499,6 +486,6 @@ class _Checker:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, ReferenceTargetError) and error.path is not None:
+    if isinstance(error, errors.ReferenceTargetError) and error.path is not None:
         return f"there is no {error.path!r} in {error.store!r}"
     return error.problem if isinstance(error, ZarrBackendError) else str(error)

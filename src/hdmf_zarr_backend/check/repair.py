@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Problem, Report, problem_lines
 from hdmf_zarr_backend.check.structure import Structure, check_structure
@@ -18,15 +19,7 @@ from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_not_lo
 from hdmf_zarr_backend.encoding.references import decode_links, set_links
 from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS, texts_of
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    DamagedFileError,
-    NotZarrError,
-    ReadOnlyStoreError,
-    ZarrBackendError,
-    known_arguments,
-    printable,
-)
+from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments, printable
 from hdmf_zarr_backend.hdmf.from_zarr import UNFIT, derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import is_url
@@ -129,18 +122,19 @@ def consolidate(
         # if only format 3 was changed, a document consolidated from format 2 would make the change disappear
         _, state = current(store, store.get_many(FIRST_KEYS))
         check_not_lost(store, None, state)
-        structure, report = (None, Report("", "structure")) if forget else _checked(store)
-        if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
+        checked = Repairs()
+        structure = None if forget else _checked(store, checked)
+        if structure is None or any(problem.kind in _NOT_WHOLE for problem in checked.left):
             hierarchy = parse(store, use_consolidated=False).hierarchy  # raises an error if a document is damaged
         else:
             hierarchy = structure.hierarchy
         # what parses and is damaged all the same names codecs or a type that do not exist
-        lost = [problem for problem in report.problems if problem.kind in _LOST | {"document-damaged"}]
+        lost = [problem for problem in checked.left if problem.kind in _LOST | {"document-damaged"}]
         if lost and structure is not None and structure.is_consolidated:
             shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
             problem = f"this would drop what only the consolidated document has: {shown}"
             remedy = "Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio "
-            raise ConflictError(problem, store=store.location, remedy=f"{remedy}consolidate --forget`.")
+            raise errors.ConflictError(problem, store=store.location, remedy=f"{remedy}consolidate --forget`.")
         if structure is not None:
             check_not_lost(store, structure.hierarchy, state)
         parsed = ParsedFile(hierarchy, consolidated=True, state=state)
@@ -155,10 +149,10 @@ def _check_changeable(store: Store) -> None:
     if not is_url(store.location) and is_of_hdf5(store):
         remedy = "`zarrio verify` checks it. If it is cut short, download or copy it again."
         problem = "this is an HDF5 file, and only Zarr files are repaired and consolidated"
-        raise NotZarrError(problem, store=store.location, remedy=remedy)
+        raise errors.NotZarrError(problem, store=store.location, remedy=remedy)
     if not (abilities.change and abilities.consolidates):
         problem = f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there"
-        raise ReadOnlyStoreError(problem, store=store.location, remedy="Repair a copy on a disk.")
+        raise errors.ReadOnlyStoreError(problem, store=store.location, remedy="Repair a copy on a disk.")
     check_outside(store)  # before it is locked or changed
 
 
@@ -235,15 +229,13 @@ def repair(
     repairs = Repairs()
     # taking the lock undoes or completes an interrupted change, which is reported like any other repair
     with open_for_writing(store, break_lock=break_lock, report=repairs.done.append) as writer:
-        structure, report = _checked(store)
-        repairs.left, repairs.kept = report.problems, _remarks(report)
+        structure = _checked(store, repairs)
         if structure is None:
             return repairs
         parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
         # one change for all repairs, so that a killed repair leaves the file as it was
         with writer.change(root=parsed.root_keys[:1]) as change:
-            repaired, root = _repaired(store, structure, change, repairs, drop_links=drop_links)
-            change.commit({}, root)
+            repaired = _repaired(store, structure, change, repairs, drop_links=drop_links)
         if repaired is None:
             return repairs
         damaged = []
@@ -258,19 +250,15 @@ def repair(
             except UNFIT as error:
                 problem = f"{error.problem}; Zarr format 3 was not updated from it"
                 damaged.append(Problem(error.path or "/", kind_of(error), problem))
-        report = _checked(store)[1]
-        repairs.left, repairs.kept = [*report.problems, *damaged], _remarks(report)
+        _checked(store, repairs)
+        repairs.left += damaged
     return repairs
-
-
-def _remarks(report: Report) -> list[Problem]:
-    return [remark for remark in report.remarks if remark.kind in ("not-consolidated", "write-unfinished")]
 
 
 def _repaired(
     store: Store, structure: Structure, change: Change, repairs: Repairs, *, drop_links: bool
-) -> tuple[Structure | None, dict[str, bytes]]:
-    """Write back what only the consolidated document has; return the new state, and new documents of the root."""
+) -> Structure | None:
+    """Write back what only the consolidated document has, commit the change, and return the new state."""
     # None if something is missing, or format 3 is newer: the consolidated document may be the only good copy. Chunks
     # that do not decode are replaced, but no documents: on some disks two names can be one file.
     repaired: Structure | None = structure
@@ -286,12 +274,11 @@ def _repaired(
         change.drain()
         if written:
             repairs.done.append(f"wrote back from the consolidated document: {few(sorted(written))}")
-            repaired, report = _checked(store, is_own_change=True)
-            repairs.left = report.problems
+            repaired = _checked(store, repairs, is_own_change=True)
     kinds = Counter(problem.kind for problem in repairs.left)
     if repaired is None or kinds.keys() & (_NOT_WHOLE | _LOST) or repaired.state in ("3 is newer", "both are newer"):
-        return None, {}
-    if (
+        repaired = None
+    elif (
         (drop_links and _drop_links(store, repaired, change, repairs))
         # the consolidated document is wrong, or missing where a file of both formats needs it
         or kinds.keys() & _OF_THE_COPY
@@ -300,21 +287,25 @@ def _repaired(
     ):
         documents = consolidated(store, repaired.hierarchy, repaired.other_chunks)
         repairs.done.append("wrote a new consolidated document")
-    return repaired, documents
+    change.commit({}, documents)
+    return repaired
 
 
-def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
+def _checked(store: Store, repairs: Repairs, *, is_own_change: bool = False) -> Structure | None:
+    """Check the documents, and note in ``repairs`` what is left."""
     report = Report(store.location, "structure")
     structure = check_structure(store, report, is_own_change=is_own_change)
-    # this process has the lock, so nobody is writing the file
-    for index, problem in enumerate(report.problems):
-        if problem.kind == "incomplete" and not problem.is_repairable:
-            report.problems[index] = replace(problem, advice=_AGAIN)
-    return structure, report
+    repairs.left = [
+        # this process has the lock, so nobody is writing the file
+        replace(problem, advice=_AGAIN) if problem.kind == "incomplete" and not problem.is_repairable else problem
+        for problem in report.problems
+    ]
+    repairs.kept = [remark for remark in report.remarks if remark.kind in ("not-consolidated", "write-unfinished")]
+    return structure
 
 
 def _drop_links(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
-    """Remove links without a target; return whether there were any."""
+    """Remove links without a target; tell whether there were any."""
     hierarchy = structure.hierarchy
     resolver = Resolver(store, hierarchy)
 
@@ -323,23 +314,21 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
             target = decode_links({LINKS: [entry]})[0].target
             resolver.find(resolver.main, target.source, target.node_path)
         except (ZarrBackendError, OSError) as error:  # a server that is down says nothing about the target
-            return not isinstance(error, DamagedFileError)
+            return not isinstance(error, errors.DamagedFileError)
         return True
 
     changed: dict[str, bytes] = {}
-    dropped = False
+    dropped = 0  # also from the root of format 3, whose document is not among the changed ones
     for path, node in hierarchy.walk():
         if not isinstance(node, Group) or LINKS not in node.attributes:
             continue
         stated = node.attributes[LINKS]
         entries = stated if isinstance(stated, list) else [None]  # None is not a link
         kept = list(filter(leads_somewhere, entries))
-        count = len(entries) - len(kept)
-        if not count:
-            continue
-        dropped = True
-        set_links(node, kept)
-        changed |= texts_of(hierarchy.zarr_format, [(path, node)])
-        repairs.done.append(f"removed {counted(count, 'link')} without a target from {absolute(path)}")
+        if count := len(entries) - len(kept):
+            dropped += count
+            set_links(node, kept)
+            changed |= texts_of(hierarchy.zarr_format, [(path, node)])
+            repairs.done.append(f"removed {counted(count, 'link')} without a target from {absolute(path)}")
     change.describe(changed)
-    return dropped
+    return dropped > 0

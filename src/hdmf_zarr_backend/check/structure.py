@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import kind_of, problem_of
@@ -22,14 +23,7 @@ from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.fills import named
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
-from hdmf_zarr_backend.errors import (
-    IncompleteStoreError,
-    LimitError,
-    MetadataError,
-    StoreRefusedError,
-    StoreUnreachableError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, ancestors, join, relative, split
 from hdmf_zarr_backend.model.render import few
@@ -68,9 +62,9 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
     # errors about the store itself, such as a refused permission, are raised: nothing is known about the file then
     try:
         structure = _Check(store, report, is_own_change=is_own_change).run()
-    except (LimitError, MetadataError, IncompleteStoreError) as error:
-        kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
-        report.add(error.path or "/", kinds[type(error)], error.problem)
+    except (errors.LimitError, MetadataError, errors.IncompleteStoreError) as error:
+        kind = "incomplete" if isinstance(error, errors.IncompleteStoreError) else kind_of(error)
+        report.add(error.path or "/", kind, error.problem)
         return None
     if "document-damaged" in report.counts and structure.is_consolidated:
         # of some damaged documents readers use a copy in the consolidated one, unless that is damaged too
@@ -106,13 +100,14 @@ class _Check:
         self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
+        is_consolidated = consolidated is not None or zarr2.CONSOLIDATED in texts
         if not self._store.abilities.listing:
             # a web server gives what is asked for by name: a document that is missing there would not be noticed
             parsed = parser.parse(self._store)  # raises an error if there is nothing to read
             self._report.add("", "not-listed", "this server cannot list its keys, so the documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
-        if consolidated is None and zarr2.CONSOLIDATED not in texts:  # nothing else says what there was
+        if not is_consolidated:  # nothing else says what there was
             self._advice = f"The copy is likely incomplete. {parser.COPY_AGAIN}"
         documents, problems = self._loaded({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
         self._damaged = set(problems)
@@ -129,11 +124,11 @@ class _Check:
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
             self._report.add("", "incomplete", f"the file is being written, or its writer died: {writer_in(writing)}")
-        elif consolidated is None and zarr2.CONSOLIDATED not in texts:
+        elif not is_consolidated:
             self._report.add("", "not-consolidated", "there is no consolidated document")
         if writing is None and not self._is_changing:
             self._check_unseen(documents, hierarchy, texts)
-        return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
+        return self._structure(hierarchy, is_consolidated=is_consolidated)
 
     def _check_unfinished(self) -> None:
         """Report a change of the file, or a new file beside it, that is in progress or was interrupted."""
@@ -370,12 +365,11 @@ def _is_same(one: Any, other: Any) -> bool:
     # NaN is not equal to itself, but its JSON is
     if one == other or not isinstance(one, dict) or not isinstance(other, dict):
         return bool(one == other)
-    one_text, other_text = (json.dumps(_comparable(document), sort_keys=True) for document in (one, other))
-    return one_text == other_text
+    return _text(one) == _text(other)
 
 
-def _comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document without the keys that zarr-python adds when it consolidates, and the names that it changes."""
+def _text(document: dict[str, Any]) -> str:
+    """Return a document as text, without the keys that zarr-python adds, and the names that it changes."""
     is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
     plain: dict[str, Any] = _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
     if "fill_value" in plain:
@@ -387,7 +381,7 @@ def _comparable(document: dict[str, Any]) -> dict[str, Any]:
                 node.stored.original = None
                 made = zarr3.encode_node(node)
                 plain.update(data_type=made["data_type"], fill_value=made["fill_value"])
-    return plain
+    return json.dumps(plain, sort_keys=True)
 
 
 def _without(document: Any, keys: Collection[str]) -> Any:
@@ -405,9 +399,7 @@ def _problem(key: str, path: str, kind: str, message: str, *, is_good: bool = Fa
     return Problem(absolute(path), kind, message, is_good, advice=_UNTRUSTED if is_outside(key) else "")
 
 
-def _differences(
-    consolidated: Documents, documents: Documents, damaged: Collection[str]
-) -> Iterator[tuple[str, Problem]]:
+def _differences(consolidated: Documents, documents: Documents, damaged: set[str]) -> Iterator[tuple[str, Problem]]:
     """Yield the differences of the consolidated documents from those of the nodes by key, but for ``damaged`` ones."""
     # With these documents of the root a new file begins in the place of an old one, in a store without a rename: the
     # consolidated document of the old file is whole until it is deleted.
@@ -453,7 +445,7 @@ def _unusable(document: Any, key: str) -> ZarrBackendError | None:
     return None
 
 
-def _why_not_of_this_file(key: str, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> str:
+def _why_not_of_this_file(key: str, consolidated: Documents, documents: Documents, damaged: set[str]) -> str:
     """Return why a document that only the consolidated one has cannot have been part of this file; ``""`` if it can."""
     path, name = split(key)
     if is_outside(key):
@@ -477,21 +469,20 @@ def _why_not_of_this_file(key: str, consolidated: Documents, documents: Document
 
 
 def _why_not_restored(
-    key: str, consolidated: Documents, documents: Documents, damaged: Collection[str], parents: set[str]
+    key: str, consolidated: Documents, documents: Documents, damaged: set[str], parents: set[str]
 ) -> str:
     """Return why the file has changed too much to restore a document of it; ``""`` if it can be restored."""
     path, name = split(key)
+    mains = [join(path, main) for main in _MAIN]
     if _array_above(documents, path) is not None:
         return "an array is now above it"
-    other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
-    if other is not None and ((other_key := join(path, other)) in documents or other_key in damaged):
+    if name in _MAIN and any(main in documents or main in damaged for main in mains):  # ``key`` is in neither
         return "the node has another kind now"
     if _is_array_at({key: consolidated[key]}, path) and path in parents:
         return "it now has nodes below it"
-    for main in (join(path, name) for name in _MAIN):
-        is_same = main not in documents or _is_same(documents[main], consolidated.get(main))
-        if name == zarr2.ATTRIBUTES and (main in damaged or not is_same):
-            return "the node has changed"
+    is_same = all(_is_same(documents[main], consolidated.get(main)) for main in mains if main in documents)
+    if name == zarr2.ATTRIBUTES and not (is_same and damaged.isdisjoint(mains)):
+        return "the node has changed"
     return ""
 
 
@@ -500,7 +491,7 @@ def _stored(store: Store, keys: list[str]) -> dict[str, bytes | ZarrBackendError
     values: dict[str, bytes | ZarrBackendError] = {}
     try:
         return {**store.get_many(keys)}
-    except (StoreRefusedError, StoreUnreachableError):
+    except (errors.StoreRefusedError, errors.StoreUnreachableError):
         raise  # none of them can be checked
     except ZarrBackendError:
         for key in keys:

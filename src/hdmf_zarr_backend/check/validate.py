@@ -23,7 +23,7 @@ from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.files import ReadSession
 from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, is_registered, newest_versions
 from hdmf_zarr_backend.hdmf.schema import load_cached_namespaces
-from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy, absolute
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, open_store
@@ -104,16 +104,7 @@ def validate_parsed(
     """Check a file whose metadata are parsed; ``store`` has its values."""
     with at(store):
         is_cached = use_cached and bool(newest_versions(parsed.hierarchy))
-        if is_cached:
-            catalog, included = _cached(store, parsed.hierarchy)
-        else:
-            if _is_nwb(parsed.hierarchy.root.attributes):
-                with library_of("nwb", "validate, for an NWB file,"):
-                    from pynwb import get_type_map
-            else:
-                from hdmf.common import get_type_map
-            catalog = get_type_map().namespace_catalog
-            included = set(catalog.namespaces) - {_CORE}  # an installed extension says nothing about this file
+        catalog, included = _catalog(store, parsed.hierarchy, is_cached=is_cached)
         names = _names(catalog, included, parsed.hierarchy, namespace)
         # hdmf's validator takes a link to nothing for a missing object, or does not see it
         problems, remarks = without_target(Resolver(store, parsed.hierarchy))
@@ -132,7 +123,7 @@ def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -
         report.add("/", "no-schema", f"the namespace of the root, {namespace!r}, is not cached in the file")
         return
     try:
-        catalog, included = _cached(store, hierarchy)
+        catalog, included = _catalog(store, hierarchy, is_cached=True)
         names = _names(catalog, included, hierarchy, None)
     except ZarrBackendError as error:
         report.add(error.path or "/", "schema-damaged", f"the cached namespaces cannot be used ({error.problem})")
@@ -149,18 +140,21 @@ def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -
 # ---- namespaces: those in the file, else the installed ones ---------------------------------------------------------
 
 
-def _is_nwb(attributes: Attributes) -> bool:
-    return "neurodata_type" in attributes
-
-
-def _cached(store: Store, hierarchy: Hierarchy) -> tuple[Any, set[str]]:
-    """Return the catalogue of the cached namespaces of a file, and the names of those that others include."""
-    # pynwb's classes of specifications know neurodata_type_def; hdmf's own know data_type_def
-    catalog = NamespaceCatalog()
-    if _is_nwb(hierarchy.root.attributes):
+def _catalog(store: Store, hierarchy: Hierarchy, *, is_cached: bool) -> tuple[Any, set[str]]:
+    """Return the catalogue of the cached or installed namespaces, and the names of those that others include."""
+    specs: tuple[Any, ...] = ()
+    if "neurodata_type" in hierarchy.root.attributes:  # an NWB file
         with library_of("nwb", "validate, for an NWB file,"):
+            from pynwb import get_type_map
             from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespace
-        catalog = NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
+        # they know neurodata_type_def; hdmf's own know data_type_def
+        specs = NWBGroupSpec, NWBDatasetSpec, NWBNamespace
+    else:
+        from hdmf.common import get_type_map
+    if not is_cached:
+        catalog = get_type_map().namespace_catalog
+        return catalog, set(catalog.namespaces) - {_CORE}  # an installed extension says nothing about this file
+    catalog = NamespaceCatalog(*specs)
     with warnings.catch_warnings(action="ignore"):  # hdmf warns of each namespace that the file has in another version
         try:
             loaded = load_cached_namespaces(catalog, store, hierarchy)
@@ -179,7 +173,7 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: st
         return [namespace]
     attributes = hierarchy.root.attributes
     named = attributes.get("namespace")
-    if _is_nwb(attributes):
+    if "neurodata_type" in attributes:
         # as pynwb.validate chooses them: an extension includes core, so core need not be checked separately
         specific = [name for name in known if name not in included and name != _NOT_USED]
         if specific:

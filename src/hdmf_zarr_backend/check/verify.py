@@ -134,13 +134,9 @@ def _check_chunks(store: Store, structure: Structure, report: Report, executor: 
     # otherwise one of the formats is known to be out of date, and its values are expected to differ
     if structure.state == "alike":
         parsed = parse(store, hint=3).hierarchy
-        separate.root.attributes = parsed.root.attributes
         # numbers and text have the same chunks in both formats; only arrays whose chunks differ have keys such as c/0
-        for path, node in parsed.walk():
-            if path and isinstance(node, Group):
-                separate.add(path, Group())
-            elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
-                separate.add(path, node)
+        arrays = {path: node for path, node in parsed.arrays() if node.stored.chunk_keys.encoding == "default"}
+        separate = Hierarchy.from_flat({"": Group(parsed.root.attributes), **arrays}, zarr_format=3)
         checks.append(ChunkCheck(store, separate, report, has_other_chunks=True))
     with reporting(progress, sum(check.nbytes for check in checks)), runner(executor) as workers:
         for check in checks:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding.attributes import plain_attributes
@@ -22,16 +23,7 @@ from hdmf_zarr_backend.encoding.elements import describe_any, is_scalar
 from hdmf_zarr_backend.encoding.parser import Resolver, parse
 from hdmf_zarr_backend.encoding.references import LinkedFile, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, spec_location
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    LimitError,
-    MetadataError,
-    NotZarrError,
-    StoreError,
-    at,
-    known_arguments,
-    warn,
-)
+from hdmf_zarr_backend.errors import MetadataError, at, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import lazy_array_of, names_of_axes, to_dask
 from hdmf_zarr_backend.model.element import Compound, Reference, Unknown
@@ -153,7 +145,7 @@ def to_datatree(source: FileSource, *, scaled: bool = False, storage_options: Ma
     parsed = parse(opened)
     hierarchy = parsed.hierarchy
     if isinstance(hierarchy.root, Dataset):
-        raise NotZarrError("this is an array, not a group", store=opened.location, remedy="Open it with zarr.")
+        raise errors.NotZarrError("this is an array, not a group", store=opened.location, remedy="Open it with zarr.")
     file = _Source(Resolver(parsed.store(opened), hierarchy))
     datasets, lengths = dict[str, Any](), {"": dict[str, int]()}
     for path, node in hierarchy.walk(without=spec_location(hierarchy.root.attributes.get(SPECLOC))):
@@ -182,7 +174,7 @@ class _Source:
         """Return what a link or reference leads to; None with a warning if it is broken."""
         try:
             return self._resolver.find(file, source, path)
-        except (DamagedFileError, LimitError, StoreError) as error:
+        except (errors.DamagedFileError, errors.LimitError, errors.StoreError) as error:
             warn(f"{absolute(path)} is left out: {error}")
             return None
 

@@ -15,7 +15,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -32,10 +32,10 @@ from hdmf_zarr_backend.errors import IsHdf5Error, ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, StoredArray, absolute, join, split
-from hdmf_zarr_backend.model.render import UNICODE, Item, counted, escape, natural, pattern, readable, size_text, sum_of
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.render import Item, counted, escape, natural, pattern, readable, size_text, sum_of
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.outline import Outline, outline_of
+from hdmf_zarr_backend.outline import Outline, lengths_text, outline_of
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.store.opening import FileSource, open_store
@@ -75,18 +75,21 @@ class NodeReader:
     def prefetch(self, paths: Iterable[str]) -> None:
         """Keep small datasets in memory, after one round of requests."""
         # those in the consolidated document are in memory already, as in files of this package; others take requests
-        keys = []
-        for path in paths:
-            node = self.hierarchy.get(path)
-            if isinstance(node, Dataset) and is_small(node.stored):
-                key = join(path, node.stored.first_chunk)
-                keys += [key] if self.store.inlined(key) is None else []
+        keys = [join(path, node.stored.first_chunk) for path in paths if (node := self.small(path)) is not None]
+        keys = [key for key in keys if self.store.inlined(key) is None]
         try:
             if keys:
                 self.store = InlinedStore(self.store, self.store.get_many(keys))
         except (ZarrBackendError, OSError):
             return  # which of them cannot be read is reported with their labels
         self._arrays = ArrayReader(self.store, stated_target, as_hdf5=False)
+
+    def small(self, path: str) -> Dataset | None:
+        """Return a dataset that is one chunk of few values, None if there is no such one."""
+        node = self.hierarchy.get(path)
+        if isinstance(node, Dataset) and 0 < node.stored.size <= _SMALL and math.prod(node.stored.grid) == 1:
+            return node
+        return None
 
     def dataset(self, group: str, name: str) -> tuple[str, Dataset] | None:
         """Return path and node of a dataset in a group, also through links inside the file."""
@@ -150,8 +153,7 @@ class NodeReader:
 
     def text(self, path: str) -> str:
         """Return a small dataset of text as one line; empty if it does not exist."""
-        node = self.hierarchy.get(path)
-        values = self.read(path) if isinstance(node, Dataset) and is_small(node.stored) else None
+        values = None if self.small(path) is None else self.read(path)
         if values is None:
             return UNREADABLE if path in self.damaged else ""
         return shortened("; ".join(map(str, values.reshape(-1).tolist())))
@@ -163,11 +165,6 @@ def small_values(reader: NodeReader) -> dict[str, Any]:
     reader.prefetch(short)
     known = {path: readable(value.tolist()) for path in short if (value := reader.read(path)) is not None}
     return known | dict.fromkeys(reader.damaged, UNREADABLE)
-
-
-def is_small(stored: StoredArray) -> bool:
-    """Tell whether an array is one chunk of few values."""
-    return 0 < stored.size <= _SMALL and math.prod(stored.grid) == 1
 
 
 def shortened(text: str, length: int = _TEXT_LENGTH) -> str:
@@ -197,20 +194,19 @@ def opened(
 ) -> Iterator[NodeReader]:
     """Yield the reader of a file, which is open inside the block; ``shown`` are arguments of `outline_of`."""
     store = open_store(source, storage_options, read_options)
-    try:
-        parsed = parse(store)
-    except IsHdf5Error:
-        pass
-    else:
-        yield NodeReader(parsed.store(store), parsed, outline_of(store, parsed, sizes=sizes, **shown))
-        return
-    from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py and hdmf
+    with ExitStack() as stack:
+        try:
+            parsed = parse(store)
+            values, outline = parsed.store(store), outline_of(store, parsed, sizes=sizes, **shown)
+        except IsHdf5Error:
+            from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py and hdmf
 
-    # links are shown: what a stranger's file shows must not come from other files of this machine
-    with planned_hdf5(store, replace(store.read_rules, external_links="never")) as (planned, parsed, stored):
-        outline = outline_of(planned, parsed, **shown)
-        outline.is_hdf5, outline.stored = True, stored if sizes else None
-        yield NodeReader(planned, parsed, outline)
+            # links are shown: what a stranger's file shows must not come from other files of this machine
+            rules = replace(store.read_rules, external_links="never")
+            values, parsed, stored = stack.enter_context(planned_hdf5(store, rules))
+            outline = outline_of(values, parsed, **shown)
+            outline.is_hdf5, outline.stored = True, stored if sizes else None
+        yield NodeReader(values, parsed, outline)
 
 
 # ---- what is shown of the data ---------------------------------------------------------------------------------------
@@ -283,7 +279,7 @@ class DataView:
                 or (not kind and isinstance(node.members.get("data"), Dataset))
             ):
                 paths.append(path)
-        if "session_start_time" in reader.hierarchy:  # an NWB file
+        if _START in reader.hierarchy:  # an NWB file
             self._check_session()
         reader.prefetch(join(path, "starting_time") for path in paths)
         # of thousands of series, as of intracellular sweeps, the first and the last ones
@@ -329,9 +325,9 @@ class DataView:
             self._remark(refused, "")
         if not self._reader.text("session_description"):
             self._remark("the session description is empty", "session_description")
-        start = self._reader.text("session_start_time")[:4]
+        start = self._reader.text(_START)[:4]
         if start.isdecimal() and int(start) < 1950:
-            self._remark(f"the session starts in {start}, which may stand for an unknown date", "session_start_time")
+            self._remark(f"the session starts in {start}, which may stand for an unknown date", _START)
         if lack := lack_of_subject(self._reader.hierarchy):
             self._remark(lack, "general/subject")
 
@@ -368,9 +364,8 @@ class DataView:
         if name in rows_of:
             in_groups = f" in {counted(len(groups), 'group')} ({_listed([*groups])})" if groups else ""
             electrodes = f"{rows_of[name]:,}{in_groups}"
-            column = hierarchy.get(f"{_ELECTRODES}/location")
-            is_known = isinstance(column, Dataset) and is_small(column.stored)
-            values = reader.read(f"{_ELECTRODES}/location") if is_known else None
+            column = f"{_ELECTRODES}/location"
+            values = None if reader.small(column) is None else reader.read(column)
             names = sorted(set(map(str, () if values is None else values.reshape(-1).tolist())) - {""})
             electrodes += f"; location: {_listed(names)}" if names else ""
         parts = [
@@ -421,11 +416,10 @@ class DataView:
         return f"{rate:,.6g} Hz", self._span(path, first, first + axes[0] / rate)
 
     def _check_width(self, path: str, axes: tuple[int, ...]) -> None:
-        for name in ("electrodes", "rois"):
+        width = self._width(path, axes)
+        for name in ("electrodes", "rois") if axes else ():
             rows = self._reader.dataset(path, name)
-            count = None if rows is None else math.prod(rows[1].stored.shape)
-            width = self._width(path, axes)
-            if axes and count not in (None, width):
+            if rows is not None and (count := math.prod(rows[1].stored.shape)) != width:
                 self._remark(f"channels and {name} differ in number", path, f"{width:,} and {count:,}")
 
     def _data(self, path: str) -> tuple[str, Dataset] | None:
@@ -766,11 +760,6 @@ def _unit(node: Dataset) -> str:
     unit = shown_attributes(node.attributes).get("unit")
     unit = unit[0] if isinstance(unit, list) and len(unit) == 1 else unit  # as in files of early releases of MatNWB
     return unit if isinstance(unit, str) and re.sub(r"[\s./-]", "", unit).lower() not in _NO_UNIT else ""
-
-
-def lengths_text(lengths: Iterable[int]) -> str:
-    """Return the lengths of axes as text."""
-    return f" {UNICODE.times} ".join(f"{n:,}" for n in lengths)
 
 
 def _form(node: Dataset) -> str:

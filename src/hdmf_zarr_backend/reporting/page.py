@@ -12,6 +12,7 @@ import os
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -25,8 +26,8 @@ from hdmf_zarr_backend.model.links import without_query
 from hdmf_zarr_backend.model.nodes import Node, absolute
 from hdmf_zarr_backend.model.render import RUN, Description, counted, escape, item_tree, natural, pattern, size_text
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.outline import TREE_STYLE, Outline, tree_html
-from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, lengths_text, opened, treemap_svgs
+from hdmf_zarr_backend.outline import TREE_STYLE, Outline, lengths_text, tree_html
+from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, opened, treemap_svgs
 from hdmf_zarr_backend.store.opening import FileSource
 
 T = TypeVar("T")
@@ -134,15 +135,14 @@ def _page(title: str, body: list[str]) -> str:
 
 
 class _FileFigures:
-    """The figures of a file; ``counts`` are without the cached specifications, ``stored`` bytes with them."""
+    """The figures of a file; those of the ``document`` are without the cached specifications, ``stored`` bytes with."""
 
     def __init__(self, outline: Outline) -> None:
         self.outline = outline
         self.document = outline.document()
-        self.arrays = [node for node in self.document["nodes"] if node["kind"] == "array"]
+        arrays = (node for node in self.document["nodes"] if node["kind"] == "array")
         # stored bytes, which a user pays for, and not the size of the values
-        self.arrays.sort(key=lambda node: -int(node["stored_bytes"]))
-        self.counts = outline.counts()
+        self.arrays = sorted(arrays, key=lambda node: -int(node["stored_bytes"]))
         stored = outline.stored or {}
         self.stored = sum(stored.values())
 
@@ -156,24 +156,25 @@ class _FileFigures:
 
 def _cards(figures: _FileFigures) -> str:
     """Return the numbers about the complete file, and what they leave out."""
-    document, counts = figures.document, figures.counts
-    chunks = sum(array["chunk_count"] for array in figures.arrays)
-    kinds = [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
+    document, arrays = figures.document, figures.arrays
+    counts = Counter(node["kind"] for node in document["nodes"])
+    counts["chunk"] = _total(arrays, "chunk_count")
     shown = [("HDF5", "format")]
     if not figures.outline.is_hdf5:
         number = "2 and 3" if figures.outline.has_both else document["zarr_format"]
         shown = [(f"Zarr {number}", "consolidated" if document["consolidated"] else "not consolidated")]
-    shown += [(f"{count:,}", word if count == 1 else f"{word}s") for count, word in kinds]
+    words = ("group", "array", "chunk", "link")
+    shown += [(f"{counts[word]:,}", word if counts[word] == 1 else f"{word}s") for word in words]
     # text and references have no size before compression, so the ratio is that of numbers alone
-    numbers = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
+    sized = [array for array in arrays if array["bytes"] is not None]
+    size, numbers = _total(sized, "bytes"), _total(sized, "stored_bytes")
     shown += [(size_text(figures.stored), "stored in all"), (size_text(numbers), "of it numbers")]
     if rest := figures.stored - numbers - figures.specifications:
         shown.append((size_text(rest), "of it text and references"))
     if figures.specifications:
         shown.append((size_text(figures.specifications), "of it the cached schema"))
-    if counts.size and numbers:
-        shown += [(size_text(counts.size), "numbers, uncompressed")]
-        shown += [(f"{counts.size / numbers:.2f}", "compression ratio of numbers")]
+    if size and numbers:
+        shown += [(size_text(size), "numbers, uncompressed"), (f"{size / numbers:.2f}", "compression ratio of numbers")]
     note = "HDF5 does not tell the stored bytes of text of variable length." if figures.outline.is_hdf5 else ""
     boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
     return f'<div class="cards">{boxes}</div><p class="soft">{note}</p>'
@@ -361,7 +362,7 @@ def _table(columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _and_more(count: int, where: str = "") -> str:
+def _and_more(count: int, where: str) -> str:
     """Return a line about items that are left out; empty if there are none."""
     return f'<p class="soft">and {count:,} more{where}</p>' if count else ""
 
