@@ -27,6 +27,7 @@ from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
 from hdmf_zarr_backend.encoding.parser import ParsedFile
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, refused_version, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, noted_orders, read_attribute, storable_type
+from hdmf_zarr_backend.hdf5.datasets import describe as describe_dataset
 from hdmf_zarr_backend.hdf5.files import check_allocated, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References
@@ -177,7 +178,7 @@ class Hdf5Planner:
         dataset = h5py.Dataset(node)
         if self.rules is not None:
             check_allocated(dataset, self.rules)
-        description = data.describe(dataset)
+        description = describe_dataset(dataset)
         description.note.update(self._named_type(node))
         values: Any = data
         if data.shape and description.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:

@@ -91,7 +91,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree) -> dict[str, VirtualSource]:
         if source.inlined <= MUCH_INLINED or source.inlined < planned_bytes(planned) // 2:
             stored.chunks, stored.filters, stored.compressor = source.chunks, source.filters, source.compressor
             if not source.is_complete:
-                stored.fill_value = encode_fill(source.fill[()], source.dtype)
+                stored.fill_value = encode_fill(source.fill[()], source.fill.dtype)
             planned.source = chosen[placed.path] = source
     adapt_plan(plan, location=tree.target)
     # `adapt_plan` has replaced the source of an array whose chunks are encoded differently in format 3
@@ -129,7 +129,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
 def _recorded(tree: Hdf5Tree) -> dict[str, tuple[Store, str, Recorded]]:
     """Return the HDF5 files by their locations: the store of each, its name there, and its present state."""
     files = {}
-    for location in tree.sources():
+    for location in (file.location for file in tree.sources):
         store, name = open_parent(location, tree.storage if is_url(location) else {})
         state = store.state(name)
         if state is None:

@@ -427,22 +427,19 @@ def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
 
 def noted_orders(node: Any, created: Any) -> dict[str, Any]:
     """Return the note of the creation orders that a group or dataset keeps."""
-    note: dict[str, Any] = {}
-    flags = created.get_attr_creation_order()
-    if flags & _TRACKED:
+    orders: dict[str, tuple[int, list[bytes]]] = {}
+    if (flags := created.get_attr_creation_order()) & _TRACKED:
         names: list[bytes] = []
         if h5a.get_num_attrs(node):
             h5a.iterate(node, names.append, index_type=h5.INDEX_CRT_ORDER)
-        # the names only where they say something: most files are written in alphabetical order, or do not care
-        note[ATTRIBUTE_ORDER] = [flags, *_unsorted(names)]
+        orders[ATTRIBUTE_ORDER] = flags, names
     if isinstance(node, h5g.GroupID) and (flags := created.get_link_creation_order()) & _TRACKED:
-        note[LINK_ORDER] = [flags, *_unsorted(_links(node))]
-    return note
-
-
-def _unsorted(names: list[bytes]) -> list[list[str]]:
-    """Return a list of the names, which is empty if they are in alphabetical order."""
-    return [] if names == sorted(names) else [[text_of(name) for name in names]]
+        orders[LINK_ORDER] = flags, _links(node)
+    # the names only where they say something: most files are written in alphabetical order, or do not care
+    return {
+        key: [flags] if names == sorted(names) else [flags, list(map(text_of, names))]
+        for key, (flags, names) in orders.items()
+    }
 
 
 def _links(group: Any) -> list[bytes]:

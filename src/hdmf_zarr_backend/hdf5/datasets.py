@@ -164,6 +164,7 @@ def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) ->
 class DatasetForm(NamedTuple):
     """The HDF5 dataset that an array becomes: of the shape ``()`` for a scalar."""
 
+    stored: StoredArray
     stored_as: elements.Form
     element: Element  # the type recorded in the note of the array, else the type of its elements in Zarr
     shape: tuple[int, ...]

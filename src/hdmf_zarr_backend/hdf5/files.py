@@ -165,15 +165,14 @@ class RemoteFile:
         if size >= 4 * BLOCK:
             return self._request(offset, offset + size)
         first, last = offset // BLOCK, (offset + size - 1) // BLOCK
-        data = b"".join(self._block(number) for number in range(first, last + 1))
-        return data[offset - first * BLOCK :][:size]
-
-    def _block(self, number: int) -> memoryview:
-        block: memoryview | None = self._blocks.get(str(number), _FORM)
-        if block is None:
-            block = memoryview(self._request(number * BLOCK, min((number + 1) * BLOCK, self.size)))
-            self._blocks.put(str(number), block, _FORM)
-        return block
+        blocks: list[memoryview] = []
+        for number in range(first, last + 1):
+            block = self._blocks.get(str(number), _FORM)
+            if block is None:
+                block = memoryview(self._request(number * BLOCK, min((number + 1) * BLOCK, self.size)))
+                self._blocks.put(str(number), block, _FORM)
+            blocks.append(block)
+        return b"".join(blocks)[offset - first * BLOCK :][:size]
 
     def _request(self, start: int, stop: int) -> bytes:
         # HDF5 holds its lock while it waits for these bytes. If the garbage collector frees an h5py object meanwhile,
@@ -437,10 +436,6 @@ class OpenGroups:
             self._groups.append((known, group))
         return group, name
 
-    def close(self) -> None:
-        """Close the groups."""
-        self._groups.clear()
-
 
 class SourceFile(OpenGroups):
     """One open HDF5 file."""
@@ -497,7 +492,7 @@ class SourceFile(OpenGroups):
     def close(self) -> None:
         """Close the file."""
         self._last = None
-        super().close()
+        self._groups.clear()
         # all values are read, so an error of the system does not matter
         with suppress(*H5_ERRORS):
             self.file.close()

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from h5py import h5d
 from h5py._objects import phil
 
-from hdmf_zarr_backend.array.chunks import Overlap, normalise, overlaps
+from hdmf_zarr_backend.array.chunks import normalise, overlaps
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.hdf5_values import Array
@@ -85,9 +85,6 @@ class RawChunks:
     # HDF5, and processes need no HDF5. Source: HDF5 file format specification, "Data layout" and "Chunk indexing".
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
-        if not is_listable(dataset):
-            problem = "the dataset has no chunks that can be listed"
-            raise UsageError(problem, path=dataset.name, remedy="Read its values instead.")
         self.shape: tuple[int, ...] = (*dataset.shape, *inner)
         self.chunks: tuple[int, ...] = (*dataset.chunks, *inner)
         self.grid = grid_of(self.shape, self.chunks)
@@ -259,13 +256,10 @@ class DecodedH5Source:
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.raw, self.dtype, self.pipeline, self.fill))
 
-    def part(self, indices: Iterable[Index]) -> DecodedH5Source:
-        """Return a source that contains only the chunks at ``indices``, small enough to be sent with a task."""
+    def part(self, regions: Iterable[Region]) -> DecodedH5Source:
+        """Return a source of only the chunks that overlap one of ``regions``, small enough to be sent with a task."""
+        indices = (each.chunk for region in regions for each in overlaps(normalise(region, self.shape), self.chunks))
         return type(self)(self.raw.part(indices), self.dtype, self.pipeline, self.fill)
-
-    def covering(self, regions: Iterable[Region]) -> set[Index]:
-        """Return the indices of all chunks that overlap one of ``regions``."""
-        return {part.chunk for region in regions for part in self._overlaps(region)}
 
     def decode(self, index: Index) -> Array:
         """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored."""
@@ -283,28 +277,21 @@ class DecodedH5Source:
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``, which may be read-only."""
-        parts = list(self._overlaps(region))
-        if len(parts) == 1:
-            return self._read_part(parts[0].chunk, parts[0].inner)
+        cache = cache_of("HDF5")
         block: Array = np.empty(lengths_of(region), self.dtype)
+        parts = list(overlaps(normalise(region, self.shape), self.chunks))
         for index, inside, outside in parts:
-            block[outside] = self._read_part(index, inside)
+            key = f"{self._number}/{index}"
+            known: Array | None = cache.get(key)
+            chunk = self.decode(index) if known is None else known
+            part: Array = chunk[inside]
+            # cached only if there are other values in it, which another target chunk will ask for
+            if known is None and part.size < math.prod(lengths_of(chunk_region(index, self.chunks, self.shape))):
+                cache.put(key, chunk)
+            if len(parts) == 1:
+                return part
+            block[outside] = part
         return block
-
-    def _overlaps(self, region: Region) -> Iterator[Overlap]:
-        return overlaps(normalise(region, self.shape), self.chunks)
-
-    def _read_part(self, index: Index, inside: tuple[Any, ...]) -> Array:
-        """Return a part of a chunk."""
-        cache, key = cache_of("HDF5"), f"{self._number}/{index}"
-        chunk: Array | None = cache.get(key)
-        is_cached = chunk is not None
-        chunk = self.decode(index) if chunk is None else chunk
-        part: Array = chunk[inside]
-        # cached only if there are other values in it, which another target chunk will ask for
-        if not is_cached and part.size < math.prod(lengths_of(chunk_region(index, self.chunks, self.shape))):
-            cache.put(key, chunk)
-        return part
 
 
 class RawH5Source(DecodedH5Source):
@@ -513,7 +500,6 @@ class VirtualSource:
     # shape, chunks, filters and compressor are those of the Zarr array
     shape: Index
     chunks: Index
-    dtype: np.dtype[Any]
     location: str
     fill: Array  # without axes
     values: ArraySource
@@ -559,8 +545,9 @@ def _virtual_chunks(source: DecodedH5Source, file: FileBytes | RemoteFile) -> Vi
 
     inlined = (len(raw) - (0 if never else max(filtered, plain))) * nbytes
     codecs = (None, None) if is_plain else (pipeline.filters, pipeline.compressor)
-    form = source.shape, source.chunks, source.dtype, file.path, fill
-    return VirtualSource(*form, whole.decoded(), encoded, stored, inlined, len(raw) == math.prod(raw.grid), *codecs)
+    is_complete, values = len(raw) == math.prod(raw.grid), whole.decoded()
+    form = source.shape, source.chunks, file.path, fill, values, encoded, stored
+    return VirtualSource(*form, inlined, is_complete, *codecs)
 
 
 def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
@@ -582,9 +569,8 @@ def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
             offset = source.offset + first * dtype.itemsize
             yield Piece(index, offset, nbytes) if offset + nbytes <= source.file.size else Piece(index)
 
-    inlined = nbytes * sum(not piece.size for piece in stored())
-    form = shape, chunks, dtype, source.file.path, np.zeros((), dtype)
-    return VirtualSource(*form, source, encoded, stored, inlined, is_complete=True)
+    inlined, fill = nbytes * sum(not piece.size for piece in stored()), np.zeros((), dtype)
+    return VirtualSource(shape, chunks, source.file.path, fill, source, encoded, stored, inlined, is_complete=True)
 
 
 def virtual_source(source: object) -> VirtualSource | None:
@@ -609,11 +595,10 @@ def unwritten(node: Any, shape: Index) -> VirtualSource | None:
     description = describe(dataset)
     if description.kind != "number" or description.inner:
         return None
-    dtype, fill = description.dtype, description.fill_value
-    value = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
-    chunks, location = whole_rows(shape, dtype.itemsize), str(dataset.file.filename)
-    values = IndexedSource(np.broadcast_to(value, shape), dtype)
-    return VirtualSource(shape, chunks, dtype, location, value, values, lambda index: None)
+    dtype, given = description.dtype, description.fill_value
+    fill = np.zeros((), dtype) if given is None else np.asarray(given, dtype)
+    chunks, values = whole_rows(shape, dtype.itemsize), IndexedSource(np.broadcast_to(fill, shape), dtype)
+    return VirtualSource(shape, chunks, str(dataset.file.filename), fill, values, lambda index: None)
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.encoding.references import ZarrReference, encode_referenc
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
 from hdmf_zarr_backend.hdf5 import files
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, memory_type, numpy_type, read_values, storable_type
-from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
+from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, address_of, holds, soft_target
 from hdmf_zarr_backend.model import content
@@ -50,6 +50,7 @@ class Hdf5Data:
         node = file.open(raw)
         tid = node.get_type()
         storable_type(tid)  # raises an error for types that NumPy lacks
+        usable(filters_of(node.get_create_plist()))  # registers those of hdf5plugin that are needed
         self._dtype = numpy_type(tid)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._dtype.shape)
 
@@ -57,12 +58,6 @@ class Hdf5Data:
     def name(self) -> str:
         """File and path, for messages."""
         return f"{self._file.location}, {text_of(self._raw)}"
-
-    def describe(self, dataset: Any) -> Description:
-        """Return type, shape and storage of the ``h5py.Dataset``. Registers filters of hdf5plugin if it needs them."""
-        description = describe(dataset)
-        usable(description.note.get("filters", []))
-        return description
 
     def __getitem__(self, key: Any) -> Any:
         """Return a block, or the value of a scalar dataset."""
@@ -311,8 +306,17 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
     def _walk(self) -> Iterator[tuple[str, content.LinkContent | None]]:
         for raw, form, info in self._file.walk(b"/", self._addresses):
             path = text_of(raw)
-            if info is None:
-                yield path, self._link(raw, form)
+            if info is None and form not in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
+                yield path, content.LinkContent("user-defined", f"link class {form}")
+            elif info is None:
+                group, name = self._file.within(raw)
+                value = group.links.get_val(name)
+                if form == h5l.TYPE_SOFT:
+                    yield path, content.LinkContent("soft", text_of(soft_target(raw, value)))
+                    continue
+                file, target = os.fsdecode(value[0]), "/" + text_of(value[1]).strip("/")
+                location, _ = files.external_link(file, self.source, self._rules.external_links)
+                yield path, content.LinkContent("external", target, file, location)
             elif (info.fileno, info.addr) in self._addresses:
                 yield path, content.LinkContent("hard", self._addresses[info.fileno, info.addr])
             else:
@@ -320,17 +324,6 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
                     files.check_depth(self._rules, self.source, path)
                 self._addresses[info.fileno, info.addr] = path
                 yield path, None
-
-    def _link(self, raw: bytes, form: int) -> content.LinkContent:
-        if form not in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
-            return content.LinkContent("user-defined", f"link class {form}")
-        group, name = self._file.within(raw)
-        value = group.links.get_val(name)
-        if form == h5l.TYPE_SOFT:
-            return content.LinkContent("soft", text_of(soft_target(raw, value)))
-        file = os.fsdecode(value[0])
-        location, _ = files.external_link(file, self.source, self._rules.external_links)
-        return content.LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
 
     def leads_somewhere(self, link: content.LinkContent) -> bool:
         """Tell whether the target of a link exists; raise an error for one in a file that may not be opened."""

@@ -93,26 +93,26 @@ class Hdf5Tree:
             self.close()
             raise
 
-    def sources(self) -> list[str]:
-        """Return the absolute paths of all files that are read."""
-        return [file.location for file in self._files.values() if file is not None]
+    @property
+    def sources(self) -> list[files.SourceFile]:
+        """All files that are read."""
+        return [file for file in self._files.values() if file is not None]
 
     def states(self) -> dict[str, list[Any]]:
         """Return size, and tag or time, of all files that are read, by location without secrets."""
-        opened = sorted((file for file in self._files.values() if file is not None), key=attrgetter("location"))
+        opened = sorted(self.sources, key=attrgetter("location"))
         return {without_secrets(file.location): file.state() for file in opened}
 
     def check(self) -> None:
         """Check that the files at URLs have not changed since they were opened."""
-        for file in self._files.values():
-            if file is not None and file.remote is not None:
+        for file in self.sources:
+            if file.remote is not None:
                 file.remote.check()
 
     def close(self) -> None:
         """Close all files."""
-        for file in self._files.values():
-            if file is not None:
-                file.close()
+        for file in self.sources:
+            file.close()
 
     def _descend(self, top_path: str, file: files.SourceFile, top: bytes) -> None:
         """Place an object and everything below it. Links are placed later, when all objects have their paths."""

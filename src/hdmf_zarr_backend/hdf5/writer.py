@@ -35,7 +35,7 @@ from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, valu
 from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.elements import describe
-from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
+from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, text_of, to_hdf5
 from hdmf_zarr_backend.encoding.hdf5_values import Array, array_of, decode_text, decoder
 from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of, spec_location
@@ -84,14 +84,6 @@ class Hdf5Writer:
     options: WriteOptions
     layouts: Mapping[str, Layout]
 
-    def __post_init__(self) -> None:
-        self._groups: OpenGroups
-        self._output: Any = None
-        self._is_new = False
-        self._types: set[bytes] = set()
-        self._references: dict[str, Any] = {}
-        self.json_attributes: list[str] = []  # attributes that HDF5 has no type for, and their objects
-
     def write(self) -> None:
         """Write everything."""
         # First in the oldest version of the format, which every HDF5 library reads. What needs a newer one is noticed
@@ -102,10 +94,10 @@ class Hdf5Writer:
             self._write(is_new=True)
 
     def _write(self, *, is_new: bool) -> None:
-        self._references.clear()
-        self._types.clear()
-        self.json_attributes.clear()
         self._is_new = is_new
+        self._types: set[bytes] = set()
+        self._references: dict[str, Any] = {}
+        self.json_attributes: list[str] = []  # attributes that HDF5 has no type for, and their objects
         nodes = self.placement.nodes
         if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets that use them
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, Dataset))
@@ -178,7 +170,7 @@ class Hdf5Writer:
         specs = spec_location(placed.file.hierarchy.root.attributes.get(SPECLOC))
         described = describe(node, is_spec=specs is not None and placed.own.startswith(f"{specs}/"))
         shape = described.axes if described.shape is None else described.shape
-        form = DatasetForm(described.form, described.element, shape)
+        form = DatasetForm(node.stored, described.form, described.element, shape)
         tid = self._named_type((note or {}).get("named"), self._checked(to_hdf5(form.element)))
         noted = notes.get("maxshape")  # it may include the axes of elements
         maxshape: tuple[int | None, ...] = shape
@@ -225,23 +217,23 @@ class Hdf5Writer:
                 values[SPECLOC] = references.ZarrReference(".", specs)
             values.update({name: None for name, remark in remarks.items() if "value" in as_dict(remark)})
             ordered = {name: values[name] for name in attributes.in_order(values, note, attributes.ATTRIBUTE_ORDER)}
-            for name in self._write_attributes(_raw(placed.path), ordered, remarks, placed.file):
-                self.json_attributes.append(f"{name!r} of {absolute(placed.path)}")
+            self._write_attributes(_raw(placed.path), ordered, remarks, placed.file)
             for name, datatype in as_dict(note.get("datatypes")).items():
                 noted = as_dict(as_dict(datatype).get("attributes"))
                 self._write_attributes(_member(placed.path, name), dict.fromkeys(noted), noted, placed.file)
 
     def _write_attributes(
         self, path: bytes, values: dict[str, Any], remarks: dict[str, Any], file: references.LinkedFile
-    ) -> list[str]:
-        """Write the attributes of an object; return the names of those that are JSON."""
+    ) -> None:
+        """Write the attributes of an object."""
         # without the index of HDF5 1.8, adding one attribute goes through all that are there
         if len(values) > _MANY_ATTRIBUTES and not self._is_new:
             raise attributes.NewerFormatNeededError
-        write = functools.partial(attributes.write_attribute, h5o.open(*self._groups.within(path)), is_new=self._is_new)
-        refer = functools.partial(self._refer, file=file)
-        noted = ((name, value, as_dict(remarks.get(name))) for name, value in values.items())
-        return [name for name, value, note in noted if write(name, value, note, refer, self._named_type)]
+        node, refer = h5o.open(*self._groups.within(path)), functools.partial(self._refer, file=file)
+        for name, value in values.items():
+            note = as_dict(remarks.get(name))
+            if attributes.write_attribute(node, name, value, note, refer, self._named_type, is_new=self._is_new):
+                self.json_attributes.append(f"{name!r} of {text_of(path)}")
 
     def _refer(self, reference: references.ZarrReference, file: references.LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
@@ -367,7 +359,6 @@ class _Target:
 
     placed: ZarrNode
     form: DatasetForm
-    node: Dataset
     dataset: Any
     refer: Callable[[Any], Any]
     dtype: np.dtype[Any]  # NumPy type of the values
@@ -444,16 +435,14 @@ class Filler:
         """Write all values."""
         later: list[_Target] = []
         for placed, form in planned:
-            assert isinstance(placed.node, Dataset)
-            if not placed.node.stored.size:
+            if not form.stored.size:
                 continue
             with named(placed):
-                check_unwritten(placed.file.store, placed.own, placed.node.stored)
-                target = self._target(placed, placed.node, form)
-                is_large = value_bytes(placed.node.stored) > _ENOUGH_BYTES and bool(form.shape)
+                check_unwritten(placed.file.store, placed.own, form.stored)
+                target = self._target(placed, form)
                 if target.is_kept:
                     write_direct(h5py.Dataset(target.dataset), self._stored(target))
-                elif is_large and form.stored_as == "plain":
+                elif form.stored_as == "plain" and form.shape and value_bytes(form.stored) > _ENOUGH_BYTES:
                     later.append(target)
                 else:
                     for task in self._tasks(target, 0):
@@ -474,20 +463,18 @@ class Filler:
             for target in later:
                 target.flush()
 
-    def _target(self, placed: ZarrNode, node: Dataset, form: DatasetForm) -> _Target:
-        stored = node.stored
-        dataset = h5d.open(*self.groups.within(raw_of(absolute(placed.path))))
-        file = placed.file
+    def _target(self, placed: ZarrNode, form: DatasetForm) -> _Target:
+        dataset, stored = h5d.open(*self.groups.within(raw_of(absolute(placed.path)))), form.stored
 
         def refer(value: Any) -> Any:
             if value is None:
                 self.nulls.add(absolute(placed.path))
                 return None
-            return self.refer(references.decode_reference(value), file)
+            return self.refer(references.decode_reference(value), placed.file)
 
         tid = dataset.get_type()
-        values = attributes.numpy_type(tid)
-        target = _Target(placed, form, node, dataset, refer, values, attributes.memory_type(tid, writing=True))
+        memory = attributes.memory_type(tid, writing=True)
+        target = _Target(placed, form, dataset, refer, attributes.numpy_type(tid), memory)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
@@ -509,9 +496,8 @@ class Filler:
 
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
         """Yield the chunks of an array as stored; None if HDF5 reads the same fill value without a chunk."""
-        stored, store = target.node.stored, target.placed.file.store
-        dtype = numpy_dtype(stored.data_type)
-        missing = None
+        stored, store = target.form.stored, target.placed.file.store
+        dtype, missing = numpy_dtype(stored.data_type), None
         # a chunk that has only the fill value need not be stored; h5py cannot read the fill values of all other types
         created = target.dataset.get_create_plist()
         has_fill = dtype.kind in "biufc" and created.get_fill_time() != h5d.FILL_TIME_NEVER
@@ -531,12 +517,11 @@ class Filler:
 
     def _tasks(self, target: _Target, most: int, number: int = 0) -> Iterator[BlockTask]:
         """Yield the blocks of an array, each of at most ``most`` bytes; ``most`` is 0 for blocks that stay here."""
-        placed, node = target.placed, target.node
+        placed, stored, chunks = target.placed, target.form.stored, target.chunks
         cache = self.caches.setdefault(placed.file.location, ChunkCache(self.options.memory_budget // 4))
-        size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
-        for region in block_slices(node.stored, target.form.shape, target.chunks, size):
-            yield BlockTask(placed.file.store, placed.own, node, region, cache, target.chunks or (), pipeline, number)
+        for region in block_slices(stored, target.form.shape, chunks, min(BLOCK_BYTES, most or BLOCK_BYTES)):
+            yield BlockTask(placed.file.store, placed.own, stored, region, cache, chunks or (), pipeline, number)
         cache.forget(placed.own)
 
     def _put(self, target: _Target, task: BlockTask, result: Any) -> None:
@@ -601,7 +586,7 @@ class BlockTask:
 
     store: Store
     path: str
-    node: Dataset
+    stored: StoredArray
     region: Region  # the block, along the axes of the dataset
     cache: ChunkCache  # for chunks of the array that belong to two blocks
     chunks: Index  # chunk shape of the dataset, empty without chunks
@@ -611,16 +596,15 @@ class BlockTask:
     @property
     def nbytes(self) -> int:
         """Bytes of the values."""
-        lengths = (*lengths_of(self.region), *self.node.stored.shape[len(self.region) :])
-        return math.prod(lengths) * numpy_dtype(self.node.stored.data_type).itemsize
+        lengths = (*lengths_of(self.region), *self.stored.shape[len(self.region) :])
+        return math.prod(lengths) * numpy_dtype(self.stored.data_type).itemsize
 
     def run(self) -> Array | Encoded:
         """Return the values, or the chunks of the dataset with their indices."""
         try:
             with at(self.store, self.path):
-                reader = ChunkReader(self.store, self.path, self.node.stored, self.cache)
-                inner = len(self.node.stored.shape) - len(self.region)
-                block = reader.read((*self.region, *[slice(None)] * inner))
+                reader = ChunkReader(self.store, self.path, self.stored, self.cache)
+                block = reader.read((*self.region, ...))
                 return block if self.pipeline is None else self._encoded(block, self.pipeline)
         except ZarrBackendError:
             raise  # some of these are also errors of the system
@@ -630,12 +614,12 @@ class BlockTask:
             raise resource_failure(error, "read", **where) or StoreError(problem, **where) from error
 
     def _encoded(self, block: Array, pipeline: CodecPipeline) -> Encoded:
-        codec = ChunkCodec(self.node.stored.data_type, pipeline.filters, pipeline.compressor, "C")
-        whole = (*self.chunks, *self.node.stored.shape[len(self.chunks) :])
+        codec = ChunkCodec(self.stored.data_type, pipeline.filters, pipeline.compressor, "C")
+        whole = (*self.chunks, *self.stored.shape[len(self.chunks) :])
         first = [part.start // c for part, c in zip(self.region, self.chunks, strict=True)]
         chunks: Encoded = []
         for inside in itertools.product(*(range(-(-n // c)) for n, c in zip(block.shape, whole, strict=True))):
             piece = block[tuple(slice(i * c, (i + 1) * c) for i, c in zip(inside, whole, strict=True))]
             index = tuple(map(operator.add, first, inside))
-            chunks.append((index, codec.encode(whole_chunk(piece, self.node.stored, codec.dtype, whole))))
+            chunks.append((index, codec.encode(whole_chunk(piece, self.stored, codec.dtype, whole))))
         return chunks

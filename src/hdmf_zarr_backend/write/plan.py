@@ -131,8 +131,12 @@ def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
         is_whole = math.prod(node.stored.grid) < 2
         if is_whole or len(shards) != len(node.stored.shape) or describe(node, planned.notes).form == "rows":
             return
-        shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.stored.chunks, strict=True))
-        planned.sharding = Sharding(shape, are_chunks_given=True)
+        planned.sharding = Sharding(_of_whole_chunks(shards, node.stored.chunks), are_chunks_given=True)
+
+
+def _of_whole_chunks(shards: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return lengths of shards, rounded up to complete chunks."""
+    return tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, chunks, strict=False))
 
 
 def asks_for_shards(planned: PlannedArray) -> bool:
@@ -220,8 +224,7 @@ def choose_layout(planned: PlannedArray, layout: Layout) -> None:
     if sharding is not None:
         planned.sharding = sharding
     elif planned.sharding is not None and isinstance(planned.sharding.shape, tuple):
-        whole = zip(planned.sharding.shape, stored.chunks, strict=False)
-        planned.sharding = replace(planned.sharding, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in whole))
+        planned.sharding = replace(planned.sharding, shape=_of_whole_chunks(planned.sharding.shape, stored.chunks))
     _encode_again(planned, before)
 
 
@@ -238,10 +241,9 @@ def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
         stored.compressor = stored.filters = None
     sizes = {math.prod(each.chunks) * chunk_codec(each).dtype.itemsize for each in (stored, old)}
     if len(sizes) == 1 and 0 not in (len(stored.shape), stored.stored_axes):
-        stored.chunks = chunks = (stored.chunks[0] + 1, *stored.chunks[1:])
+        stored.chunks = (stored.chunks[0] + 1, *stored.chunks[1:])
         if stored.shards is not None:
-            shards = zip(stored.shards.shape, chunks, strict=True)
-            stored.shards = replace(stored.shards, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in shards))
+            stored.shards = replace(stored.shards, shape=_of_whole_chunks(stored.shards.shape, stored.chunks))
     _encode_again(planned, before)
 
 

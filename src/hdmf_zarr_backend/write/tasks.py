@@ -164,9 +164,9 @@ def cut(
     while batch := list(islice(grid, count)):
         source: Any = array.source
         # the index of an HDF5 dataset may list millions of chunks, so only the part for these is sent
-        if to_send and hasattr(source, "covering"):
+        if to_send and hasattr(source, "part"):
             chunks = chunks_in_shard(stored, batch[0]) if has_shards else batch
-            source = source.part(source.covering(region_of(stored, index) for index in chunks))
+            source = source.part(region_of(stored, index) for index in chunks)
         yield replace(array, source=source, indices=batch)
 
 

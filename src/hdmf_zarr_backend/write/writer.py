@@ -21,7 +21,7 @@ from hdmf_zarr_backend.encoding.nczarr import set_dimensions
 from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.nodes import Group, StoredArray, absolute, join
+from hdmf_zarr_backend.model.nodes import Group, absolute, join
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import reporting
 from hdmf_zarr_backend.store.base import Store
@@ -203,7 +203,7 @@ class PlanWriter:
 
     def _write_sources(self) -> None:
         """Write the chunks of all arrays with a source: large plain ones by the executor, the others here."""
-        later: list[tuple[str, StoredArray, ArraySource]] = []
+        later: list[str] = []
         is_parallel = self._options.executor not in (None, "auto")
         with source_caches(self._budget):
             for path, planned in self._plan.arrays.items():
@@ -217,7 +217,7 @@ class PlanWriter:
                     and planned_bytes(planned) > _LARGE_BYTES
                     and self._change.is_created(join(path, stored.first_chunk))
                 ):
-                    later.append((path, stored, source))
+                    later.append(path)
                 elif is_read_at_open(planned.node):  # one chunk, whose bytes the consolidated document may have too
                     key, index = join(path, stored.first_chunk), (0,) * len(stored.shape)
                     with at(self._location, path):
@@ -227,42 +227,38 @@ class PlanWriter:
                         self.inlined[key] = data
                     self._progress.advance(absolute(path), size)
                 else:
-                    for task in self._cut(path, stored, source):
+                    for task in self._cut(path, source):
                         self._progress.advance(absolute(path), task.run())
             if later:
                 self._run(later)
 
-    def _run(self, arrays: list[tuple[str, StoredArray, ArraySource]]) -> None:
+    def _run(self, paths: list[str]) -> None:
         """Write arrays by the executor; those whose values are in this process's memory are not sent to another."""
         with tasks.runner(self._options.executor) as pool:
             away = pool.needs_pickle
             budget = self._budget * (pool.workers if away else 1)  # each process has memory of its own
-            total = sum(planned_bytes(self._plan.arrays[path]) for path, _, _ in arrays)
+            total = sum(planned_bytes(self._plan.arrays[path]) for path in paths)
             # with four tasks for each worker, none waits long for the others at the end
             size = min(tasks.task_bytes_for(budget, pool.workers), max(1, total // (4 * pool.workers)))
             sent: list[tasks.ChunkTask] = []
             kept: list[tasks.ChunkTask] = []
-            for path, stored, source in arrays:
-                portable: Any = source
+            for path in paths:
+                source: Any = self._plan.arrays[path].source
+                portable = source
                 if away:  # by file and path: values would be pickled with each task
                     is_small = hasattr(source, "part")
                     portable = source.portable() if hasattr(source, "portable") else source if is_small else None
                 queue = kept if portable is None else sent
-                queue.extend(self._cut(path, stored, portable or source, task_bytes=size, to_send=away))
+                queue.extend(self._cut(path, portable or source, task_bytes=size, to_send=away))
             for queue, who in ((sent, pool), (kept, tasks.Runner())):
                 for task, done in who.run(queue, budget=budget):
                     self._progress.advance(absolute(task.path), done)
 
     def _cut(
-        self,
-        path: str,
-        stored: StoredArray,
-        source: ArraySource,
-        *,
-        task_bytes: int = tasks.TASK_BYTES,
-        to_send: bool = False,
+        self, path: str, source: ArraySource, *, task_bytes: int = tasks.TASK_BYTES, to_send: bool = False
     ) -> Iterator[tasks.ChunkTask]:
         """Yield tasks for the missing chunks of an array."""
+        stored = self._plan.arrays[path].node.stored
 
         def is_whole(key: str, value: bytes) -> bool:
             # a killed conversion may leave a chunk or a shard that was cut off
