@@ -22,7 +22,7 @@ from pynwb import NWBHDF5IO
 from hdmf_zarr_backend import NWBZarrIO, convert, errors, read_nwb, verify
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreExistsError, UnsupportedFileError, UsageError
-from hdmf_zarr_backend.hdf5 import datasets
+from hdmf_zarr_backend.hdf5 import filters
 from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import samples
@@ -568,7 +568,7 @@ def test_axes_of_a_file_without_a_schema_have_the_names_of_the_installed_one(tmp
 def test_a_filter_that_is_not_installed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hdf5_dataset(tmp_path / "a.h5", "x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
-    monkeypatch.setattr(datasets, "usable", lambda pipeline: pipeline[0][0] != 32000)
+    monkeypatch.setattr(filters, "usable", lambda pipeline: pipeline[0][0] != 32000)
     with pytest.warns(errors.FilterReplacedWarning, match="filter 32000"):
         convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:

@@ -461,8 +461,8 @@ class Request:
     def write(self, store: Store, plan: WritePlan, tree: Hdf5Tree | None = None) -> None:
         """Write the target. A copy of HDF5, with its ``tree``, may be resumed."""
         self.apply(plan)
-        shard_bytes = planning.shard_bytes_for(store, self.options.memory_budget)
-        planning.adapt_plan(plan, location=self.target_location, shard_bytes=shard_bytes)
+        budget = self.options.memory_budget
+        planning.adapt_plan(plan, location=self.target_location, store=store, memory_budget=budget)
         resume = self.resumption(plan, tree) if tree is not None and may_resume(store) else None
         # exclusive: another program may have made the target since it was found free
         with new_file(store, plan, self.options, exclusive=not self.overwrite, resume=resume) as (change, planned):

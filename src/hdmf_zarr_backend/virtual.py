@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from hdmf_zarr_backend.encoding import zarr2
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.codecs import is_expressible
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES
@@ -32,6 +33,7 @@ from hdmf_zarr_backend.store.reference_files import RECORD, Recorded, ReferenceS
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.write.sources import IndexedSource, source_caches
+from hdmf_zarr_backend.write.tasks import encode_chunk
 from hdmf_zarr_backend.write.writer import PlanWriter, planned_bytes
 
 MUCH_INLINED = 16 * 2**20  # bytes of a dataset in the JSON above which a warning is issued, or another way is chosen
@@ -160,11 +162,12 @@ def _document(
     entries = [entry(key, value) for key, value in inside.items()]
     for path, source in staying.items():
         stored, url = plan.arrays[path].node.stored, json.dumps(to_posix(source.location))
+        codec = chunk_codec(stored)
         for piece in source.pieces():
             key = join(path, stored.chunk_name(piece.indices))
-            if piece.data is not None:
-                entries.append(entry(key, piece.data))
-            else:
+            if piece.size:
                 entries.append(f"{json.dumps(key)}: [{url}, {piece.offset}, {piece.size}]".encode())
+            else:
+                entries.append(entry(key, encode_chunk(stored, codec, source, piece.indices)[0]))
     start = f'{{"version": 1,\n"{RECORD}": {json.dumps(record)},\n"refs": {{\n'.encode()
     return start + b",\n".join(entries) + b"\n}}\n"

@@ -26,17 +26,8 @@ from h5py import h5, h5a, h5g, h5s, h5t
 from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element, encode_attributes
 from hdmf_zarr_backend.encoding.chunks import in_layout
-from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, plain
-from hdmf_zarr_backend.encoding.hdf5_types import (
-    JSON_ROW,
-    from_hdf5,
-    from_note,
-    in_numpy,
-    raw_of,
-    text_of,
-    to_hdf5,
-    to_note,
-)
+from hdmf_zarr_backend.encoding.dtypes import Kind, plain
+from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_hdf5, from_note, raw_of, text_of, to_hdf5, to_note
 from hdmf_zarr_backend.encoding.hdf5_values import (
     Array,
     array_of,
@@ -47,17 +38,7 @@ from hdmf_zarr_backend.encoding.hdf5_values import (
     object_array,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.model.element import (
-    REFERENCE,
-    REGION,
-    ArrayOf,
-    Compound,
-    Element,
-    Opaque,
-    Reference,
-    Sequence,
-    Text,
-)
+from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Opaque, Reference, Sequence, Text
 
 T = TypeVar("T")
 _TYPES = 1000  # kept at most
@@ -170,7 +151,7 @@ def _memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
     return memory
 
 
-# ---- kind and layout ------------------------------------------------------------------------------------------------
+# ---- kind ------------------------------------------------------------------------------------------------------------
 
 
 def kind_of(element: Element) -> Kind:
@@ -188,12 +169,6 @@ def kind_of(element: Element) -> Kind:
         case Compound(fields) if any(kind_of(member) != "number" for _, member in fields):
             return "compound"
     return "number"
-
-
-def is_same_layout(element: Element, dtype: np.dtype[Any]) -> bool:
-    """Tell whether raw elements of an HDF5 type are elements of ``dtype`` without conversion."""
-    # not the same: padded compounds, numbers with a custom layout, text with a terminator or padded with spaces
-    return not dtype.hasobject and in_numpy(element) == element_of(dtype)
 
 
 LINK_ORDER, ATTRIBUTE_ORDER = "link_order", "attribute_order"
@@ -345,8 +320,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), in_hdf5)
     targets = _references(value)
     if targets is not None:
-        has_region = any(item.region is not None for item in targets.flat)
-        tid = to_hdf5(REGION if has_region else REFERENCE)
+        tid = to_hdf5(Reference(is_region=any(item.region is not None for item in targets.flat)))
         return tid, array_of([refer(item) for item in targets.flat], targets.shape, tid.dtype)
     typed = _in_own_type(value, noted)
     if typed is not None:

@@ -23,29 +23,12 @@ from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
 from hdmf_zarr_backend.encoding.codecs import is_chunk_shape
 from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_unusual_nan, numpy_dtype, plain
 from hdmf_zarr_backend.encoding.fills import fill_scalar
-from hdmf_zarr_backend.encoding.hdf5_types import to_note
+from hdmf_zarr_backend.encoding.hdf5_types import in_numpy, to_note
 from hdmf_zarr_backend.encoding.hdf5_values import Array, decode_array, encode_array, encode_text
 from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, Layout, default_chunks
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, warn
-from hdmf_zarr_backend.hdf5 import attributes
-from hdmf_zarr_backend.hdf5.filters import (
-    BLOSC,
-    BLOSC2,
-    BUILT_IN,
-    DEFLATE,
-    NBIT,
-    OPTIONAL,
-    SCALE_OFFSET,
-    SHUFFLE,
-    SZIP,
-    Pipeline,
-    filter_entries,
-    filters_of,
-    pipeline_of,
-    set_filters,
-    usable,
-)
+from hdmf_zarr_backend.hdf5 import attributes, filters
 from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
 from hdmf_zarr_backend.model.nodes import StoredArray
 
@@ -54,6 +37,8 @@ MaxShape = tuple["int | None", ...]
 Note = dict[str, Any] | None
 
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
+# with text of variable length: HDF5 tells them nothing about such elements
+_CRASHING = frozenset({filters.SZIP, filters.NBIT, filters.BLOSC, filters.BLOSC2})
 _IN_ROWS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "object": REFERENCE, "region": REGION}
 
 
@@ -79,7 +64,13 @@ class Description:
     @property
     def is_raw(self) -> bool:
         """Whether the bytes of elements in the file are those of ``element_dtype``."""
-        return self.kind == "number" and attributes.is_same_layout(self.element, self.element_dtype)
+        return self.kind == "number" and is_same_layout(self.element, self.element_dtype)
+
+
+def is_same_layout(element: Element, dtype: np.dtype[Any]) -> bool:
+    """Tell whether raw elements of an HDF5 type are elements of ``dtype`` without conversion."""
+    # not the same: padded compounds, numbers with a custom layout, text with a terminator or padded with spaces
+    return not dtype.hasobject and in_numpy(element) == element_of(dtype)
 
 
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
@@ -96,8 +87,8 @@ def describe(dataset: Any) -> Description:
         note["chunks"] = list(dataset.chunks)
     elif created.get_layout() == h5d.COMPACT:
         note["layout"] = "compact"
-    if filters := filters_of(created):
-        note["filters"] = filters
+    if pipeline := filters.filters_of(created):
+        note["filters"] = pipeline
     # the other times differ in what a chunk has that is written in part, and h5py's own default is one or the other
     if created.get_fill_time() == h5d.FILL_TIME_NEVER:
         note["fill_time"] = "never"
@@ -183,7 +174,7 @@ def creation_list(stored: StoredArray, note: Note, element: Element, tid: Any, s
         chunks = _chunks(stored, note, tid, shape, maxshape)
         if chunks is not None:
             properties.set_chunk(tuple(chunks))
-            set_filters(properties, _filters(stored, note, tid))
+            filters.set_filters(properties, _filters(stored, note, tid))
     # compact values are in the header of the dataset, and HDF5 allows 64 KiB for a header message
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < 60_000:
         properties.set_layout(h5d.COMPACT)
@@ -210,17 +201,17 @@ def chosen_note(layout: Layout, stored: StoredArray, note: Note, tid: Any, shape
     """Return the note of a dataset with the chunks and filters that the user has chosen; others stay."""
     size = tid.get_size()
     chunks = layout.chunks or _chunks(stored, note, tid, shape, maxshape) or default_chunks(shape, size, target=2**20)
-    filters: Pipeline | None
+    pipeline: filters.Pipeline | None
     if layout.compressor is None and not layout.filters:
-        filters = _filters(stored, note, tid)
+        pipeline = _filters(stored, note, tid)
     else:
-        filters = pipeline_of(layout.filters, layout.compressor_config(), numpy_dtype(stored.data_type))
-        if filters is None or not usable(filters):
+        pipeline = filters.pipeline_of(layout.filters, layout.compressor_config(), numpy_dtype(stored.data_type))
+        if pipeline is None or not filters.usable(pipeline):
             problem = f"HDF5 has no filter here for the codecs {[*(layout.filters or ()), layout.compressor_config()]}"
             remedy = 'Use "zlib" or "none", or install hdf5plugin, which has filters for "zstd" and "blosc".'
             raise UsageError(problem, remedy=remedy)
     others = {key: value for key, value in (note or {}).items() if key != "layout"}
-    return {**others, "chunks": list(chunks), "filters": filters}
+    return {**others, "chunks": list(chunks), "filters": pipeline}
 
 
 def _chunks(stored: StoredArray, note: Note, tid: Any, shape: Shape, maxshape: MaxShape) -> Shape | None:
@@ -250,32 +241,32 @@ def _is_worth_compressing(stored: StoredArray) -> bool:
     return stored.compressor is not None and not dtype.hasobject and value_bytes(stored) > LEAST_CHUNK_BYTES
 
 
-def _filters(stored: StoredArray, note: Note, tid: Any) -> Pipeline:
+def _filters(stored: StoredArray, note: Note, tid: Any) -> filters.Pipeline:
     """Return the noted filters, else those of the codecs; with shuffle and gzip in place of unusable ones."""
     # the note is of a file, and not trusted
-    noted = None if note is None else filter_entries(note.get("filters", []))
+    noted = None if note is None else filters.filter_entries(note.get("filters", []))
     if noted is None:
         if not _is_worth_compressing(stored):
             return []
-        own = pipeline_of(stored.filters, stored.compressor, numpy_dtype(stored.data_type))
-        return own if own and {number for number, _, _ in own} <= BUILT_IN else _default_filters(tid)
+        own = filters.pipeline_of(stored.filters, stored.compressor, numpy_dtype(stored.data_type))
+        return own if own and {number for number, _, _ in own} <= filters.BUILT_IN else _default_filters(tid)
     steps = list(map(list, noted))
     # a lossy filter would lose more the second time: the values in Zarr are those that it left of the original ones
-    unfit = _LOSSY | {SCALE_OFFSET} if tid.get_class() == h5t.FLOAT else _LOSSY
+    unfit = _LOSSY | {filters.SCALE_OFFSET} if tid.get_class() == h5t.FLOAT else _LOSSY
     if tid.get_class() == h5t.STRING and tid.is_variable_str():
-        unfit = _LOSSY | {SZIP, NBIT, BLOSC, BLOSC2}  # they crash: HDF5 tells them nothing about such elements
-    kept = [step for step in steps if step[0] not in unfit and usable([step])]
+        unfit = _LOSSY | _CRASHING
+    kept = [step for step in steps if step[0] not in unfit and filters.usable([step])]
     if len(kept) == len(steps):
         return steps
     left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
     message = f"HDF5 filter {left_out} is lossy, not for this type, or not installed; shuffle and gzip are used "
     message += "instead. A lossy filter is not applied a second time; the package hdf5plugin has many filters."
     warn(message, FilterReplacedWarning)
-    if DEFLATE in [step[0] for step in kept]:
+    if filters.DEFLATE in [step[0] for step in kept]:
         return kept
-    return [*_default_filters(tid), *(step for step in kept if step[0] != SHUFFLE)]
+    return [*_default_filters(tid), *(step for step in kept if step[0] != filters.SHUFFLE)]
 
 
-def _default_filters(tid: Any) -> Pipeline:
-    shuffle: Pipeline = [[SHUFFLE, OPTIONAL, []]] if tid.get_size() > 1 else []
-    return [*shuffle, [DEFLATE, OPTIONAL, [4]]]
+def _default_filters(tid: Any) -> filters.Pipeline:
+    shuffle: filters.Pipeline = [[filters.SHUFFLE, filters.OPTIONAL, []]] if tid.get_size() > 1 else []
+    return [*shuffle, [filters.DEFLATE, filters.OPTIONAL, [4]]]

@@ -25,22 +25,13 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import h5py
-from h5py import h5d, h5g, h5l, h5o
+from h5py import h5d, h5g, h5l, h5o, h5z
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    DamagedFileError,
-    LinkRefusedError,
-    StoreError,
-    StoreLockedError,
-    StoreNotFoundError,
-    UnsupportedFileError,
-    ZarrBackendError,
-    at,
-    warn,
-)
+from hdmf_zarr_backend.errors import at, warn
+from hdmf_zarr_backend.hdf5.filters import filters_of
 from hdmf_zarr_backend.model.links import is_url, leads_up, resolve_source, why_not
 from hdmf_zarr_backend.model.nodes import gc_paused, grid_of
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
@@ -62,14 +53,14 @@ _lock = threading.Lock()
 _known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
 
-def changed(location: str) -> StoreError:
+def changed(location: str) -> errors.StoreError:
     """Return the error for a file that is not as it was."""
     problem = "the source has changed since the copy was planned"
-    return StoreError(problem, store=location, remedy="Wait until no program writes to it, and start again.")
+    return errors.StoreError(problem, store=location, remedy="Wait until no program writes to it, and start again.")
 
 
-def _ends_early(path: str, byte: int) -> ChunkError:
-    return ChunkError(f"the file ends before byte {byte}", store=path, remedy="It is damaged: restore a copy.")
+def _ends_early(path: str, byte: int) -> errors.ChunkError:
+    return errors.ChunkError(f"the file ends before byte {byte}", store=path, remedy="It is damaged: restore a copy.")
 
 
 @dataclass(frozen=True)
@@ -127,7 +118,7 @@ class RemoteFile:
         present = self._store.state(self._name)
         if present is None:
             remedy = "Check the URL, which must be that of an HDF5 file."
-            raise StoreNotFoundError("the file does not exist", store=location, remedy=remedy)
+            raise errors.StoreNotFoundError("the file does not exist", store=location, remedy=remedy)
         if state is not None and present != state:
             raise changed(location)
         self.state = present
@@ -180,7 +171,7 @@ class RemoteFile:
         with gc_paused():
             data = self._store.get_range(self._name, start, stop)
         if data is None:
-            raise StoreNotFoundError("it was deleted while it was read", store=self.path, remedy="Start again.")
+            raise errors.StoreNotFoundError("it was deleted while it was read", store=self.path, remedy="Start again.")
         return data
 
 
@@ -223,7 +214,7 @@ def _in_other_process(location: str, options: Mapping[str, Any], state: FileStat
 # ---- errors ---------------------------------------------------------------------------------------------------------
 
 
-class UnreadableHdf5Error(DamagedFileError, OSError):
+class UnreadableHdf5Error(errors.DamagedFileError, OSError):
     """HDF5 cannot read a file, or a node of it. Also an ``OSError``, as h5py raises one."""
 
 
@@ -232,19 +223,24 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
     """Turn errors of h5py into errors of this package that name the file and the node."""
     try:
         yield
-    except ZarrBackendError as error:
+    except errors.ZarrBackendError as error:
         error.locate(location, path)
         raise
     except H5_ERRORS as error:
         if lack := resource_failure(error, "read", store=location, path=path):
             raise lack from error
-        names = [] if dataset is None else _raw_names(dataset.get_create_plist())
+        created = None if dataset is None else dataset.get_create_plist()
+        names = [] if created is None else _raw_names(created)
         missing = [name for name in names if not os.path.exists(_raw_location(name, location))]
         if missing:
             problem = f"its values are in the external file {missing[0]!r}, which does not exist"
             remedy = "Restore that file. HDF5 looks for a relative name in the working directory, or in the folder "
             remedy += "that the variable HDF5_EXTFILE_PREFIX names."
-            raise DamagedFileError(problem, store=location, path=path, remedy=remedy) from error
+            raise errors.DamagedFileError(problem, store=location, path=path, remedy=remedy) from error
+        filters = [] if created is None else [number for number, _, _ in filters_of(created)]
+        if lacking := [number for number in filters if not h5z.filter_avail(number)]:
+            problem, remedy = f"HDF5 filter {lacking[0]} is not installed", "Install hdf5plugin."
+            raise errors.UnsupportedFileError(problem, store=location, path=path, remedy=remedy) from error
         problem = f"HDF5 cannot read this ({str(error).strip(chr(39)) or type(error).__name__})"
         remedy = "If a filter is missing, install hdf5plugin; otherwise the file is damaged there (h5dump says more)."
         raise UnreadableHdf5Error(problem, store=location, path=path, remedy=remedy) from error
@@ -303,7 +299,7 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
         if here in trail or len(trail) >= _LONGEST_CHAIN:
             problem = "this virtual dataset takes its values from itself, or from too long a chain of virtual datasets"
             remedy = "Do not trust the file: HDF5 crashes when it reads this."
-            raise DamagedFileError(problem, store=location, path=path, remedy=remedy)
+            raise errors.DamagedFileError(problem, store=location, path=path, remedy=remedy)
         if here in done:
             return
         for target, inner in _sources(created, origin):
@@ -323,9 +319,10 @@ def _check(target: str, origin: str, path: str, policy: ExternalLinks | None, *,
     if refused is None and os.path.exists(target) and not os.path.isfile(target):
         refused = "it is not a regular file", {}
     if refused is not None:
-        problem, remedies = refused
-        problem = f"its values are in the file {target!r}, which is refused: {problem}"
-        raise LinkRefusedError(problem, store=origin, path=path, **remedies or {"remedy": "Do not trust the file."})
+        why, remedies = refused
+        problem = f"its values are in the file {target!r}, which is refused: {why}"
+        remedies = remedies or {"remedy": "Do not trust the file."}
+        raise errors.LinkRefusedError(problem, store=origin, path=path, **remedies)
 
 
 def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
@@ -446,16 +443,16 @@ class SourceFile(OpenGroups):
         try:
             self.file: Any = h5py.File(location if self.remote is None else _Stream(self.remote), "r")
         except H5_ERRORS as error:
-            if isinstance(error, ZarrBackendError):  # an error of the server
+            if isinstance(error, errors.ZarrBackendError):  # an error of the server
                 raise
             if lack := resource_failure(error, "opened", store=location, what="the HDF5 file"):
                 raise lack from error
             problem = f"HDF5 cannot open this file ({error})"
             if "unable to lock" in str(error):
                 remedy = "Another program has it open for writing: close it there, or give a copy."
-                raise StoreLockedError(problem, store=location, remedy=remedy) from error
+                raise errors.StoreLockedError(problem, store=location, remedy=remedy) from error
             remedy = "It may be cut short: compare its size with the original, and download or copy it again."
-            raise UnsupportedFileError(problem, store=location, remedy=remedy) from error
+            raise errors.UnsupportedFileError(problem, store=location, remedy=remedy) from error
         super().__init__(self.file.id)
         # the object that was opened last: HDF5 keeps its cache of decoded chunks with it
         self._last: tuple[bytes, Any] | None = None

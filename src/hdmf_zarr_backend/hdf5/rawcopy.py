@@ -94,8 +94,8 @@ class RawChunks:
         self.positions, self.where = _list_chunks(dataset)
         self.file = plain_file(dataset) if not np.any(self.where["offset"] == _NOWHERE) else None
         self._dataset = dataset if self.file is None else None
-        if self.file is not None and not self._compare(dataset):
-            raise _uncertain(dataset)
+        if self.file is not None and len(self):
+            self._check_offsets(dataset)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._dataset is not None:
@@ -109,7 +109,7 @@ class RawChunks:
 
     def find(self, index: Index) -> StoredChunk | None:
         """Return the position of the chunk at ``index``, None if it is not stored."""
-        position = self._position(index)
+        position = int(np.ravel_multi_index(index, self.grid))
         if self._part is not None and position not in self._part:  # it would read as fill values
             problem = f"the chunk {index} is not in this part of the dataset"
             remedy = "Read it from the dataset itself."
@@ -147,7 +147,7 @@ class RawChunks:
 
     def part(self, indices: Iterable[Index]) -> RawChunks:
         """Return a copy that contains only the chunks at ``indices``, small enough to be sent with a task."""
-        part = frozenset(self._position(index) for index in indices)
+        part = frozenset(int(np.ravel_multi_index(index, self.grid)) for index in indices)
         if self._part is not None:
             part &= self._part
         wanted = np.array(sorted(part), np.int64)
@@ -160,26 +160,16 @@ class RawChunks:
         chunks.__dict__.update(self.__dict__, positions=self.positions[kept], where=self.where[kept], _part=part)
         return chunks
 
-    def _position(self, index: Index) -> int:
-        position = 0
-        for i, n in zip(index, self.grid, strict=True):
-            position = position * n + i
-        return position
-
-    def _compare(self, dataset: Any) -> bool:
-        """Tell whether the smallest chunk has the same bytes read either way, after adding the user block if needed."""
+    def _check_offsets(self, dataset: Any) -> None:
+        """Check that the smallest chunk has the same bytes read either way, after adding the user block if needed."""
         # until 1.14.3 the offsets leave out the user block (issue 3003 of HDFGroup/hdf5)
-        if not len(self):
-            return True
         index = self.index_at(int(np.argmin(self.where["size"])))
         for shift in (0, int(dataset.file.userblock_size)):
             self.where["offset"] += np.uint64(shift)
-            try:
+            with suppress(ChunkError, StoreError):
                 if self.read(index) == _read_by_hdf5(dataset, index)[0]:
-                    return True
-            except (ChunkError, StoreError):
-                continue
-        return False
+                    return
+        raise _uncertain(dataset)
 
 
 def is_listable(dataset: Any) -> bool:
@@ -247,7 +237,7 @@ class DecodedH5Source:
     raw: RawChunks
     dtype: np.dtype[Any]
     pipeline: CodecPipeline
-    fill: bytes
+    fill: Array  # without axes
 
     def __post_init__(self) -> None:
         self.shape, self.chunks = self.raw.shape, self.raw.chunks
@@ -266,14 +256,10 @@ class DecodedH5Source:
         with at(self.raw, self.raw.name):
             position = self.raw.find(index)
             if position is None:
-                return np.broadcast_to(self.fill_scalar(), self.chunks)
+                return np.broadcast_to(self.fill, self.chunks)
             data = self.raw.read_at(index, position)
             decoded = self.pipeline.decode(data, math.prod(self.chunks) * self.dtype.itemsize, mask=position.mask)
             return np.frombuffer(decoded, self.dtype).reshape(self.chunks)
-
-    def fill_scalar(self) -> Array:
-        """Return the fill value as an array without axes."""
-        return np.frombuffer(self.fill, self.dtype).reshape(())
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``, which may be read-only."""
@@ -317,7 +303,7 @@ class RawH5Source(DecodedH5Source):
 
     @cached_property
     def _fill_chunk(self) -> bytes:
-        return self._codec.encode(np.full(self.chunks, self.fill_scalar()))
+        return self._codec.encode(np.full(self.chunks, self.fill))
 
 
 # ---- HDF5 -> Zarr: datasets in one piece ----------------------------------------------------------------------------
@@ -361,9 +347,7 @@ class ContiguousH5Source:
 
     def _run(self, region: Region) -> Array:
         """Return the elements of a region that is one run of bytes."""
-        first = 0
-        for part, length in zip(region, self.shape, strict=True):
-            first = first * length + part.start
+        first = int(np.ravel_multi_index([part.start for part in region], self.shape))
         count, size = math.prod(lengths_of(region)), self.dtype.itemsize
         return np.frombuffer(self.file.read(self.offset + first * size, count * size), self.dtype)
 
@@ -402,12 +386,12 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
     size = math.prod(dataset.chunks) * description.element_dtype.itemsize
     if pipeline is None or not pipeline.divides(size):
         return None
-    created, fill = dataset.id.get_create_plist(), bytes(dtype.itemsize)  # zero too if HDF5 must not fill
+    created, fill = dataset.id.get_create_plist(), np.zeros((), dtype)  # zero too if HDF5 must not fill
     is_given = created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
     if is_given and created.get_fill_time() != h5d.FILL_TIME_NEVER:
         if inner:
             return None  # h5py cannot read the fill value of elements that are arrays
-        fill = stored_fill(created, dataset.dtype).tobytes()
+        fill = np.frombuffer(stored_fill(created, dataset.dtype).tobytes(), dtype).reshape(())
     try:
         raw = RawChunks(dataset, inner)
     except UsageError:
@@ -485,59 +469,53 @@ _PIECE = 2**22
 
 
 class Piece(NamedTuple):
-    """One chunk: bytes ``offset`` to ``offset + size`` of the file, or ``data``."""
+    """One chunk: bytes ``offset`` to ``offset + size`` of the file; without ``size``, it has to be encoded."""
 
     indices: Index
     offset: int = 0
     size: int = 0
-    data: bytes | None = None
 
 
 @dataclass(eq=False)
 class VirtualSource:
     """A dataset that stays in its HDF5 file; one without stored values has no pieces."""
 
-    # shape, chunks, filters and compressor are those of the Zarr array
-    shape: Index
+    # chunks, filters and compressor are those of the Zarr array
+    values: ArraySource
     chunks: Index
     location: str
     fill: Array  # without axes
-    values: ArraySource
-    encoded: Callable[[Index], bytes | None]  # returns the chunk at an index as the array stores it
-    stored: Callable[[], Iterable[Piece]] = tuple  # returns the stored chunks; without bytes in the file: to be encoded
+    pieces: Callable[[], Iterable[Piece]] = tuple  # returns the stored chunks
     inlined: int = 0  # bytes of values that cannot be read from the HDF5 file as they are: they are in the references
     is_complete: bool = False  # whether every chunk is stored
     filters: list[Config] | None = None
     compressor: Config | None = None
 
+    def __post_init__(self) -> None:
+        self.shape = self.values.shape
+
     def read(self, region: Region) -> Array:
         """Return the values of ``region``."""
         return self.values.read(region)
+
+    def encoded(self, index: Index) -> None:
+        """Return None: a chunk that does not stay in the file as it is has to be encoded from its values."""
 
     def decoded(self) -> ArraySource:
         """Return a source of values, for an array with other chunks or codecs."""
         return self.values
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the stored chunks."""
-        for piece in self.stored():
-            yield piece if piece.size else Piece(piece.indices, data=self.encoded(piece.indices))
-
 
 def _virtual_chunks(source: DecodedH5Source, file: FileBytes | RemoteFile) -> VirtualSource:
     """Return the source of a chunked dataset. The array has no codecs if most chunks passed none of the filters."""
-    raw, pipeline, fill = source.raw, source.pipeline, source.fill_scalar()
-    whole = RawH5Source(raw, source.dtype, pipeline, fill.tobytes())
+    raw, pipeline = source.raw, source.pipeline
     every, nbytes = (1 << len(pipeline.codecs)) - 1, math.prod(source.chunks) * source.dtype.itemsize
     masks = raw.where["mask"] & np.uint32(every)
     filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == every))
     is_plain = bool(pipeline.codecs) and plain > filtered
     wanted, never = every if is_plain else 0, pipeline.reframed and not is_plain
 
-    def encoded(index: Index) -> bytes | None:
-        return np.ascontiguousarray(whole.decode(index)).tobytes() if is_plain else whole.encoded(index)
-
-    def stored() -> Iterator[Piece]:
+    def pieces() -> Iterator[Piece]:
         for index, chunk in raw.stored():
             is_odd = is_plain and chunk.size != nbytes
             is_kept = not (never or is_odd) and chunk.mask & every == wanted
@@ -545,9 +523,9 @@ def _virtual_chunks(source: DecodedH5Source, file: FileBytes | RemoteFile) -> Vi
 
     inlined = (len(raw) - (0 if never else max(filtered, plain))) * nbytes
     codecs = (None, None) if is_plain else (pipeline.filters, pipeline.compressor)
-    is_complete, values = len(raw) == math.prod(raw.grid), whole.decoded()
-    form = source.shape, source.chunks, file.path, fill, values, encoded, stored
-    return VirtualSource(*form, inlined, is_complete, *codecs)
+    values = source.decoded() if isinstance(source, RawH5Source) else source
+    form = values, source.chunks, file.path, source.fill, pieces
+    return VirtualSource(*form, inlined, len(raw) == math.prod(raw.grid), *codecs)
 
 
 def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
@@ -556,21 +534,14 @@ def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
     chunks = whole_rows(shape, dtype.itemsize)
     nbytes = math.prod(chunks) * dtype.itemsize
 
-    def encoded(index: Index) -> bytes:
-        block = source.read(chunk_region(index, chunks, shape))
-        chunk: Array = np.zeros(chunks, dtype)
-        chunk[tuple(slice(0, n) for n in block.shape)] = block
-        return chunk.tobytes()
-
-    def stored() -> Iterator[Piece]:
-        strides = np.cumprod([1, *shape[:0:-1]])[::-1].tolist()
+    def pieces() -> Iterator[Piece]:
         for index in np.ndindex(*grid_of(shape, chunks)):
-            first = sum(i * c * stride for i, c, stride in zip(index, chunks, strides, strict=True))
+            first = int(np.ravel_multi_index([i * c for i, c in zip(index, chunks, strict=True)], shape))
             offset = source.offset + first * dtype.itemsize
             yield Piece(index, offset, nbytes) if offset + nbytes <= source.file.size else Piece(index)
 
-    inlined, fill = nbytes * sum(not piece.size for piece in stored()), np.zeros((), dtype)
-    return VirtualSource(shape, chunks, source.file.path, fill, source, encoded, stored, inlined, is_complete=True)
+    inlined, fill = nbytes * sum(not piece.size for piece in pieces()), np.zeros((), dtype)
+    return VirtualSource(source, chunks, source.file.path, fill, pieces, inlined, is_complete=True)
 
 
 def virtual_source(source: object) -> VirtualSource | None:
@@ -598,7 +569,7 @@ def unwritten(node: Any, shape: Index) -> VirtualSource | None:
     dtype, given = description.dtype, description.fill_value
     fill = np.zeros((), dtype) if given is None else np.asarray(given, dtype)
     chunks, values = whole_rows(shape, dtype.itemsize), IndexedSource(np.broadcast_to(fill, shape), dtype)
-    return VirtualSource(shape, chunks, str(dataset.file.filename), fill, values, lambda index: None)
+    return VirtualSource(values, chunks, str(dataset.file.filename), fill)
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -15,18 +15,17 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import h5py
 import numpy as np
-from h5py import h5d, h5i, h5l, h5o, h5r, h5s, h5t, h5z
+from h5py import h5d, h5i, h5l, h5o, h5r, h5s, h5t
 
 from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
 from hdmf_zarr_backend.encoding.hdf5_values import Array, plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
-from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
+from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ValueRefusedError
 from hdmf_zarr_backend.hdf5 import files
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, memory_type, numpy_type, read_values, storable_type
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
@@ -69,7 +68,7 @@ class Hdf5Data:
         slices = [part.indices(length) for part, length in zip(given, shape, strict=False)]
         bounds = [(start, max(start, stop)) for start, stop, _ in slices] + [(0, n) for n in shape[len(given) :]]
         outer = len(shape) - len(self._dtype.shape)
-        with _reading_values(self._file.location, text_of(self._raw), self._file.open(self._raw)):
+        with files.reading(self._file.location, text_of(self._raw), self._file.open(self._raw)):
             values = self._read(bounds[:outer])
         inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
         values = values[(..., *inner)]
@@ -95,21 +94,6 @@ class Hdf5Data:
                 if (references := encoded(memory)) is not None:
                     values[text_of(tid.get_member_name(index))] = references
         return values
-
-
-@contextmanager
-def _reading_values(location: str, path: str, node: Any) -> Iterator[None]:
-    """Turn errors of h5py about values into errors of this package; one names a filter that is not installed."""
-    try:
-        with files.reading(location, path, node):
-            yield
-    except files.UnreadableHdf5Error as error:
-        numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
-        missing = next((number for number in numbers if not h5z.filter_avail(number)), None)
-        if missing is None:
-            raise
-        problem, where = f"HDF5 filter {missing} is not installed", {"store": location, "path": path}
-        raise UnsupportedFileError(problem, **where, remedy="Install hdf5plugin.") from error.__cause__
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
@@ -356,7 +340,7 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
 
         def read(selection: content.Selection) -> content.Values:
             usable(pipeline)
-            with _reading_values(self.source, path, node):
+            with files.reading(self.source, path, node):
                 files.check_allocated(dataset, self._rules)
                 values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
                 return plain_values(values, element, self._resolve)

@@ -22,17 +22,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from h5py import h5a, h5l, h5o
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
 from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.reserved import as_dict, data_type_of, hdf5_note
-from hdmf_zarr_backend.errors import (
-    MissingTargetError,
-    StoreNotFoundError,
-    UnsupportedFileError,
-    ZarrBackendError,
-    without_secrets,
-)
+from hdmf_zarr_backend.errors import without_secrets
 from hdmf_zarr_backend.hdf5 import files
 from hdmf_zarr_backend.hdf5.attributes import read_attribute
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url, relative_source, why_not
@@ -192,7 +187,7 @@ class Hdf5Tree:
         if real not in self._files:
             try:
                 self._files[real] = files.SourceFile(location, self.storage)
-            except (UnsupportedFileError, StoreNotFoundError):
+            except (errors.UnsupportedFileError, errors.StoreNotFoundError):
                 self._files[real] = None
         return self._files[real]
 
@@ -383,7 +378,7 @@ class Placement:
             copy = file.location.removesuffix(_SUFFIX)
             copy += "" if copy.endswith(_NEIGHBOURS[1:]) else _NEIGHBOURS[1]
             remedy = f"Run `zarrio convert {file.location} {copy}` first: the link then leads to that file."
-            raise MissingTargetError(problem, store=pending.file.location, path=pending.path, remedy=remedy)
+            raise errors.MissingTargetError(problem, store=pending.file.location, path=pending.path, remedy=remedy)
         self.nodes += (ZarrNode(path, file, path, Group()) for path in reversed(above))
         return own
 
@@ -409,7 +404,7 @@ class Placement:
         """Return file, path and node that a link or reference leads to, None if it leads to nothing."""
         try:
             return self._resolver.find(file, target.source, target.node_path)
-        except (ZarrBackendError, OSError):
+        except (errors.ZarrBackendError, OSError):
             return None
 
     def target_of(self, reference: ZarrReference, file: LinkedFile) -> tuple[str | None, str | None]:

@@ -21,14 +21,8 @@ import h5py
 import numpy as np
 from h5py import h5d, h5f, h5fd, h5g, h5o, h5p, h5r, h5s, h5t
 
-from hdmf_zarr_backend.array.chunks import (
-    ChunkCache,
-    ChunkReader,
-    absent_chunk,
-    check_stored_form,
-    check_unwritten,
-    fill_array,
-)
+from hdmf_zarr_backend import errors
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader, absent_chunk, check_unwritten, fill_array
 from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, value_bytes
@@ -39,35 +33,21 @@ from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, text_of, to
 from hdmf_zarr_backend.encoding.hdf5_values import Array, array_of, decode_text, decoder
 from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of, spec_location
-from hdmf_zarr_backend.errors import (
-    MetadataError,
-    MissingTargetError,
-    NameRefusedError,
-    StoreError,
-    ZarrBackendError,
-    at,
-)
+from hdmf_zarr_backend.errors import at
 from hdmf_zarr_backend.hdf5 import attributes
-from hdmf_zarr_backend.hdf5.datasets import DatasetForm, chosen_note, creation_list, stored_fill
+from hdmf_zarr_backend.hdf5.datasets import DatasetForm, chosen_note, creation_list, is_same_layout, stored_fill
 from hdmf_zarr_backend.hdf5.files import OpenGroups, warn_broken
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import Placement, ZarrNode
 from hdmf_zarr_backend.model.element import Compound, Reference
-from hdmf_zarr_backend.model.nodes import (
-    Dataset,
-    Group,
-    StoredArray,
-    absolute,
-    indices_of,
-    join,
-    lengths_of,
-)
+from hdmf_zarr_backend.model.nodes import Dataset, Group, StoredArray, absolute, indices_of, lengths_of
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store, resource_failure
 from hdmf_zarr_backend.store.local import NO_LINKS
+from hdmf_zarr_backend.write.sources import StoredChunks, ZarrSource
 from hdmf_zarr_backend.write.tasks import region_of, runner, task_bytes_for, whole_chunk
 
 _MANY_ATTRIBUTES = 1000  # with more attributes on one object, the format of HDF5 1.8 is used
@@ -248,7 +228,7 @@ class Hdf5Writer:
                 first += "to that file, and nothing of it is copied. Or"
                 remedy = f"{first} pass check=False to write null references."
                 cli = f"{first} use --no-check to write null references."
-                raise MissingTargetError(problem, store=file.location, remedy=remedy, remedy_cli=cli)
+                raise errors.MissingTargetError(problem, store=file.location, remedy=remedy, remedy_cli=cli)
             target = f"{reference.source}:{reference.path}, which is not in the new file"
             warn_broken(f"A reference in {file.location} points to {target}; HDF5 references cannot leave their file.")
             return None
@@ -267,14 +247,16 @@ def _raw(path: str) -> bytes:
 
 def _bytes(text: str) -> bytes:
     if "\0" in text:
-        raise NameRefusedError(f"HDF5 names cannot contain NUL, as {text!r} does", remedy="Rename it in the Zarr file.")
+        problem = f"HDF5 names cannot contain NUL, as {text!r} does"
+        raise errors.NameRefusedError(problem, remedy="Rename it in the Zarr file.")
     return raw_of(text)
 
 
 def _member(path: str, name: str) -> bytes:
     """Return the path of a member of a group, after checking its name."""
     if "/" in name or name in ("", "."):
-        raise NameRefusedError(f"HDF5 has no member with the name {name!r}", remedy="Rename it in the Zarr file.")
+        problem = f"HDF5 has no member with the name {name!r}"
+        raise errors.NameRefusedError(problem, remedy="Rename it in the Zarr file.")
     return _raw(f"{path}/{name}")
 
 
@@ -372,9 +354,9 @@ class _Target:
         try:
             values = np.ascontiguousarray(self._values(block, lengths_of(region)))
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-            if isinstance(error, ZarrBackendError):
+            if isinstance(error, errors.ZarrBackendError):
                 raise
-            raise MetadataError(f"the values do not fit the type {self.form.element} ({error})") from error
+            raise errors.MetadataError(f"the values do not fit the type {self.form.element} ({error})") from error
         with attributes.refusing():
             if lengths := lengths_of(region):
                 space = self.dataset.get_space()
@@ -482,7 +464,7 @@ class Filler:
         if form.stored_as != "plain":
             return target
         dtype, inner = numpy_dtype(stored.data_type), stored.shape[len(form.shape) :]
-        if not attributes.is_same_layout(form.element, np.dtype((dtype, inner)) if inner else dtype):
+        if not is_same_layout(form.element, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
         pipeline = codecs_of(filters, dtype)
@@ -496,8 +478,10 @@ class Filler:
 
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
         """Yield the chunks of an array as stored; None if HDF5 reads the same fill value without a chunk."""
-        stored, store = target.form.stored, target.placed.file.store
+        stored, store, node = target.form.stored, target.placed.file.store, target.placed.node
         dtype, missing = numpy_dtype(stored.data_type), None
+        assert isinstance(node, Dataset)
+        chunks = StoredChunks(store, target.placed.own, node, ZarrSource(store, target.placed.own, node, dtype))
         # a chunk that has only the fill value need not be stored; h5py cannot read the fill values of all other types
         created = target.dataset.get_create_plist()
         has_fill = dtype.kind in "biufc" and created.get_fill_time() != h5d.FILL_TIME_NEVER
@@ -505,11 +489,8 @@ class Filler:
         if fill is None or fill.tobytes() != fill_array(stored, dtype, ()).tobytes():
             missing = chunk_codec(stored).encode(fill_array(stored, dtype, stored.chunks))
         for index in indices_of(stored.grid):
-            is_lost = store.read_rules.is_lost(target.placed.own, index)
-            data = None if is_lost else store.get(join(target.placed.own, stored.chunk_name(index)))
-            if data is not None:
-                check_stored_form(stored, index, data)
-            elif store.read_rules.refuses_absent:
+            data = chunks.encoded(index)
+            if data is None and store.read_rules.refuses_absent:
                 raise absent_chunk(stored, index)
             yield index, missing if data is None else data
             count = math.prod(lengths_of(region_of(stored, index)))
@@ -544,7 +525,7 @@ def writing_at(store: str, path: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if not isinstance(error, ZarrBackendError):
+            if not isinstance(error, errors.ZarrBackendError):
                 error.add_note(f"while writing {path!r} of {store!r}")
             raise
 
@@ -606,12 +587,12 @@ class BlockTask:
                 reader = ChunkReader(self.store, self.path, self.stored, self.cache)
                 block = reader.read((*self.region, ...))
                 return block if self.pipeline is None else self._encoded(block, self.pipeline)
-        except ZarrBackendError:
+        except errors.ZarrBackendError:
             raise  # some of these are also errors of the system
         except OSError as error:
             where = {"store": self.store.location, "path": self.path}
             problem = f"a chunk could not be read ({error})"
-            raise resource_failure(error, "read", **where) or StoreError(problem, **where) from error
+            raise resource_failure(error, "read", **where) or errors.StoreError(problem, **where) from error
 
     def _encoded(self, block: Array, pipeline: CodecPipeline) -> Encoded:
         codec = ChunkCodec(self.stored.data_type, pipeline.filters, pipeline.compressor, "C")

@@ -51,7 +51,7 @@ from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.write.array_planner import shape_of
-from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_name, shard_bytes_for, tell_apart
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_name, tell_apart
 from hdmf_zarr_backend.write.sources import EncodedSource
 from hdmf_zarr_backend.write.writer import PlannedKeys
 
@@ -345,8 +345,8 @@ class Edit:
         return InlinedStore(self._file.store, planned)
 
     def _adapt_plan(self) -> None:
-        size = shard_bytes_for(self._file.store, self._file.options.memory_budget)
-        adapt_plan(self._plan, location=self._file.store.location, shard_bytes=size)
+        store = self._file.store
+        adapt_plan(self._plan, location=store.location, store=store, memory_budget=self._file.options.memory_budget)
 
     def _place(self, path: str, builder: Any) -> PlannedGroup:
         """Return the group for a new member, which the schema allows there; a group that it only names is created."""

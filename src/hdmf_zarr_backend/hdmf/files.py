@@ -37,7 +37,7 @@ from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import Limits, WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.transaction import Writer, is_staged
-from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, asks_for_shards, check_names, shard_bytes_for
+from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, asks_for_shards, check_names
 from hdmf_zarr_backend.write.sources import IndexedSource, row_blocks
 from hdmf_zarr_backend.write.writer import PlanWriter, new_file
 
@@ -192,7 +192,7 @@ def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tup
     """Write a new file, of which the caller may have the writer; it replaces an old one unless ``exclusive``."""
     plan = plan_new(request, store)
     if not is_staged(store):
-        adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
+        adapt_plan(plan, location=store.location, store=store, memory_budget=request.options.memory_budget)
         # values that may be refused are converted before anything is written; in a staged file, they are when encoded
         for path, planned in plan.arrays.items():
             source: Any = planned.source

@@ -50,7 +50,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Shards, StoredArray, absolute, split
 from hdmf_zarr_backend.model.render import few
-from hdmf_zarr_backend.options import ChunkKeyEncoding, WriteOptions
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ChunkKeyEncoding, WriteOptions
 from hdmf_zarr_backend.store.base import JOURNAL, Store, is_document
 from hdmf_zarr_backend.store.files import partial_path
 from hdmf_zarr_backend.write.sources import ArraySource, row_blocks
@@ -157,12 +157,6 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     return tuple(shards)
 
 
-def shard_bytes_for(store: Store, budget: int) -> int:
-    """Return the maximum bytes of an automatic shard: less for a store that takes only complete values from memory."""
-    # a store that streams writes a shard chunk by chunk; the others hold it whole, besides the chunk that is encoded
-    return max(1, min(SHARD_BYTES, budget // 2)) if store.stream_bytes is None else SHARD_BYTES
-
-
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     """Set the shards of a planned array in its format-3 form, and chunks that fit into them."""
     sharding, stored = planned.sharding, planned.node.stored
@@ -247,8 +241,13 @@ def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
     _encode_again(planned, before)
 
 
-def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:
+def adapt_plan(
+    plan: WritePlan, *, location: str, store: Store | None = None, memory_budget: int = MEMORY_BUDGET
+) -> None:
     """Convert the new arrays of a plan for format 3 to their stored form. For format 2 it only refuses shards."""
+    # a store that streams writes a shard chunk by chunk; the others hold it whole, besides the chunk that is encoded
+    is_held = store is not None and store.stream_bytes is None
+    shard_bytes = max(1, min(SHARD_BYTES, memory_budget // 2)) if is_held else SHARD_BYTES
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
         if planned.node.stored.zarr_format == 2:

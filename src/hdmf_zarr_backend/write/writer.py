@@ -32,14 +32,7 @@ from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.transaction import Change, Writer
 from hdmf_zarr_backend.write import tasks
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
-from hdmf_zarr_backend.write.plan import (
-    PlannedArray,
-    WritePlan,
-    adapt_plan,
-    check_names,
-    shard_bytes_for,
-    warn_of_names,
-)
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, check_names, warn_of_names
 from hdmf_zarr_backend.write.sources import ArraySource, ElementSource, RowSource, source_caches
 
 
@@ -138,8 +131,7 @@ class PlanWriter:
         """Give the new arrays their stored form, with shards that fit this store and the memory budget."""
         # here and not in the plan, because the store and the memory budget are known here
         warn_of_names(paths, self._location)
-        shard_bytes = shard_bytes_for(self._change.reader, self._budget)
-        adapt_plan(self._plan, location=self._location, shard_bytes=shard_bytes)
+        adapt_plan(self._plan, location=self._location, store=self._change.reader, memory_budget=self._budget)
         arrays = self._plan.arrays
         for path, planned in arrays.items():
             with at(self._location, path):  # an error names the array whose codec cannot be used
