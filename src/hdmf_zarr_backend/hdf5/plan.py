@@ -151,23 +151,17 @@ def _h5_encoder(element: Element, data: Any, reference: array_planner.Encode) ->
     """Return a function that converts the values of a field to JSON."""
     if isinstance(element, Number) and isinstance(element.layout, Opaque):
         element = replace(element, layout=None)  # rows of Zarr have the number; its tag is in the note
-    if not isinstance(element, Number) or element.layout is not None or element.kind == "complex":
+    if not isinstance(element, Number) or element.layout is not None or element.kind != "float":
         return encoder(element, reference)
-    if element.kind != "float":
-        return _json_number
 
     def encode(value: Any) -> Any:
         if has_unusual_nan(value):
             message = f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
             message += "payload. Store such numbers as a separate dataset to keep them."
             warn(message, NaNPayloadWarning)
-        return _json_number(value)
+        return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
 
     return encode
-
-
-def _json_number(value: Any) -> Any:
-    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
 def _keep_codecs(description: Description, planned: PlannedArray) -> None:

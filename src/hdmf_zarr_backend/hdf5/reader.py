@@ -352,6 +352,11 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
             others = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
         elif layout == h5d.CONTIGUOUS:
             others = map(creation.get_external, range(creation.get_external_count()))
+        defined, fill = creation.fill_value_defined(), None
+        # h5py cannot read fill values of all types
+        is_unreadable = isinstance(element, (ArrayOf, Sequence)) or (isinstance(element, Opaque) and element.tag)
+        if defined == h5d.FILL_VALUE_DEFAULT or (defined == h5d.FILL_VALUE_USER_DEFINED and not is_unreadable):
+            fill = plain_values(stored_fill(creation, dtype, is_text=isinstance(element, Text)), element, self._resolve)
         return content.DatasetContent(
             attributes=attributes,
             dtype=element,
@@ -360,17 +365,9 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
             chunks=dataset.chunks,
             layout=(_LAYOUTS[layout], *(":".join(map(text_of, file)) for file in others)),
             filters=tuple(content.hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
-            fill=self._fill(creation, element, dtype),
+            fill=fill,
             read=read,
         )
-
-    def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> content.Values | None:
-        defined = creation.fill_value_defined()
-        is_own = defined == h5d.FILL_VALUE_USER_DEFINED
-        is_unreadable = isinstance(element, (ArrayOf, Sequence)) or (isinstance(element, Opaque) and element.tag)
-        if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and is_unreadable):
-            return None  # h5py cannot read fill values of these types
-        return plain_values(stored_fill(creation, dtype, is_text=isinstance(element, Text)), element, self._resolve)
 
     def _resolve(self, reference: Any) -> Target:
         if not reference:

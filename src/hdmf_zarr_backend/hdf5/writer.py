@@ -106,7 +106,7 @@ class Hdf5Writer:
                 self.options.receiver.advance(path, nbytes)
 
             filler = Filler(self._groups, self._refer, self.options, advance)
-            filler.fill([(placed, form) for placed, form in planned if form is not None])
+            filler.fill(planned)
             if filler.nulls and not self.allows_null:
                 listed = few(sorted(filler.nulls))
                 target = self.placement.target
@@ -413,11 +413,11 @@ class Filler:
     caches: dict[str, ChunkCache] = field(default_factory=dict)
     """Of each file, for chunks that belong to two blocks; they take a quarter of the budget."""
 
-    def fill(self, planned: list[tuple[ZarrNode, DatasetForm]]) -> None:
-        """Write all values."""
+    def fill(self, planned: list[tuple[ZarrNode, DatasetForm | None]]) -> None:
+        """Write all values; groups have no form."""
         later: list[_Target] = []
         for placed, form in planned:
-            if not form.stored.size:
+            if form is None or not form.stored.size:
                 continue
             with named(placed):
                 check_unwritten(placed.file.store, placed.own, form.stored)
@@ -460,14 +460,11 @@ class Filler:
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
-        target.chunks = tuple(created.get_chunk())
-        if form.stored_as != "plain":
-            return target
+        target.chunks, filters = tuple(created.get_chunk()), filters_of(created)
         dtype, inner = numpy_dtype(stored.data_type), stored.shape[len(form.shape) :]
-        if not is_same_layout(form.element, np.dtype((dtype, inner)) if inner else dtype):
-            return target
-        filters = filters_of(created)
-        pipeline = codecs_of(filters, dtype)
+        own_dtype = np.dtype((dtype, inner)) if inner else dtype
+        is_same = form.stored_as == "plain" and is_same_layout(form.element, own_dtype)
+        pipeline = codecs_of(filters, dtype) if is_same else None
         if pipeline is None or pipeline.reframed:
             return target
         target.pipeline = pipeline
