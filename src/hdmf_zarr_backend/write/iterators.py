@@ -59,21 +59,18 @@ class Texts:
         """Give a planned array of text the kind of its elements: bytes stay bytes if the type of the data allows."""
         if not self._has_bytes or self._has_text:
             return
-        filters = planned.node.stored.filters or []
+        stored, attributes = planned.node.stored, planned.node.attributes
+        notes = dict(attributes.get(NOTES, {}))
         if not self._is_utf8:
-            filters[0] = dict(VLEN_BYTES)
-            planned.node.stored.fill_value = encode_object_fill(planned.node.stored.fill_value, "vlen-bytes")
-            planned.node.attributes[DTYPE] = "bytes"
-            _set_text(planned, None)
+            stored.filters = [dict(VLEN_BYTES), *(stored.filters or [])[1:]]
+            stored.fill_value = encode_object_fill(stored.fill_value, "vlen-bytes")
+            attributes[DTYPE] = "bytes"
+            notes.pop("text", None)
         elif _numpy_type(getattr(planned.iterator, "dtype", None)) == np.dtype(object) and "text" not in planned.notes:
-            _set_text(planned, "ascii")
-
-
-def _set_text(planned: PlannedArray, kind: str | None) -> None:
-    """Set the kind of text in the note of an array, None for any."""
-    notes = dict(planned.node.attributes.get(NOTES, {}))
-    notes.pop("text", None)
-    planned.node.attributes[NOTES] = notes if kind is None else {**notes, "text": kind}
+            notes["text"] = "ascii"
+        else:
+            return
+        attributes[NOTES] = notes
 
 
 WAITING_BYTES = 64 * 2**20  # maximum bytes of chunks that are not full yet
