@@ -71,6 +71,15 @@ def nan_payload(code: str, bits: int) -> Write:
     return write
 
 
+def names_of_fields(file: h5py.File) -> None:
+    """Write sequences of letters as MATLAB does, each of them text with a terminator for which it has no room."""
+    names = [np.frombuffer(name, "S1") for name in (b"time", b"x")]
+    pointers = np.array([(name.size, name.ctypes.data) for name in names], "u8, u8")
+    tid = h5t.vlen_create(h5t.C_S1)
+    h5a.create(file.id, b"MATLAB_fields", tid, h5s.create_simple((2,))).write(pointers, tid)
+    assert np.concatenate(file.attrs["MATLAB_fields"]).tobytes() == b"timex"
+
+
 def nan_payloads_in_sequences_and_rows(file: h5py.File) -> None:
     row = np.zeros((), [("x", "<f4"), ("t", TEXT)])
     row["x"], row["t"] = nan("<f4", 0xFFC00007)[0], "text"
@@ -276,6 +285,7 @@ PADDINGS = (h5t.STR_NULLTERM, h5t.STR_NULLPAD, h5t.STR_SPACEPAD)
 FILES: dict[str, Write] = {
     **{f"sequences of {code}": big_endian_sequences(code) for code in (">i2", ">i4", ">u8", ">f4", ">f8", "<i4")},
     **{f"NaN {bits:x} of {order}{code}": nan_payload(order + code, bits) for code, bits in NANS for order in "<>"},
+    "names of fields of MATLAB": names_of_fields,
     "NaN in sequences and rows of attributes": nan_payloads_in_sequences_and_rows,
     **{f"fill value of a scalar {code}": fill_of_scalar(code) for code in ("<i4", ">f8", "|u1", "?", "S4")},
     "fill value with a payload": fill_with_payload,

@@ -42,6 +42,7 @@ from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Opaque, 
 
 T = TypeVar("T")
 _TYPES = 1000  # kept at most
+_POINTER = np.dtype([("size", np.uintp), ("address", np.uintp)])  # hvl_t of HDF5, a sequence in memory
 
 
 def _by_type(function: Callable[..., T]) -> Callable[..., T]:
@@ -134,10 +135,16 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
     return _memory_type(tid, numpy_type(tid), writing=writing)
 
 
+def _ends_text(tid: Any) -> bool:
+    """Tell whether it is text with a terminator, for which HDF5 replaces the last byte of text without one."""
+    is_fixed = tid.get_class() == h5t.STRING and not tid.is_variable_str()
+    return is_fixed and bool(tid.get_strpad() == h5t.STR_NULLTERM)
+
+
 def _memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
     form = tid.get_class()
     if form == h5t.STRING and not tid.is_variable_str():
-        return tid if writing and tid.get_strpad() == h5t.STR_NULLTERM else h5t.py_create(dtype)
+        return tid if writing and _ends_text(tid) else h5t.py_create(dtype)
     if form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b"):
         return tid
     if form == h5t.ARRAY:
@@ -287,7 +294,12 @@ def write_attribute(
             raise NewerFormatNeededError(name) from error
         if values is not None and values.size:
             values = np.ascontiguousarray(values).reshape(values.shape)
-            attribute.write(values, mtype=memory_type(tid, writing=True))
+            if tid.get_class() == h5t.VLEN and _ends_text(tid.get_super()):
+                rows = [np.ascontiguousarray(row) for row in values.flat]  # kept until they are written
+                pointers = np.array([(row.size, row.ctypes.data) for row in rows], _POINTER)
+                attribute.write(pointers.reshape(values.shape), mtype=tid)
+            else:
+                attribute.write(values, mtype=memory_type(tid, writing=True))
     return values is not None and values.dtype.names == ("json",) and "value" not in note
 
 
