@@ -209,6 +209,16 @@ def float24() -> Any:
     return tid
 
 
+def float20() -> Any:
+    """Return the type of floats of 20 bits in the middle of 4 bytes, as an Nbit filter keeps them."""
+    tid = h5t.IEEE_F32BE.copy()
+    tid.set_fields(26, 20, 6, 7, 13)
+    tid.set_ebias(31)
+    tid.set_offset(7)
+    tid.set_precision(20)
+    return tid
+
+
 def small_floats_with_fill(make: Callable[[], Any], fill: float) -> Write:
     def write(file: h5py.File) -> None:
         chunked = h5p.create(h5p.DATASET_CREATE)
@@ -301,7 +311,7 @@ FILES: dict[str, Write] = {
     "rows that begin with small floats": small_floats_in_rows("small", "number"),
     "rows that end with small floats": small_floats_in_rows("number", "small"),
     **{f"{make.__name__} with the fill value {fill}": small_floats_with_fill(make, fill)
-       for make in (bfloat16, float24) for fill in (np.nan, -np.nan, 1.5)},
+       for make in (bfloat16, float20, float24) for fill in (np.nan, -np.nan, 1.5)},
     **{f"opaque values with the tag {tag.decode()}": tagged(tag)
        for tag in (b"some tag", b"NUMPY:<U1", b"NUMPY:|S4", b"NUMPY:i2,i2", b"NUMPY:(2,)i2")},
     "bools from TRUE to FALSE": bools_from_true_to_false,

@@ -369,9 +369,10 @@ def _number_type(number: Number) -> Any:
         if layout.bias is not None:
             tid.set_fields(*layout.fields)
             tid.set_ebias(layout.bias)
-        tid.set_precision(layout.bits)  # the order matters: bits must lie inside the bytes after each step
-        tid.set_size(size)
+        # the order matters: all bits must lie inside the number, and the number inside the bytes, after each step
         tid.set_offset(layout.offset)
+        tid.set_precision(layout.bits)
+        tid.set_size(size)
         return tid
     if (parts := _parts_of(number)) is not None:
         return _type_of(parts)
