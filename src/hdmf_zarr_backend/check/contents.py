@@ -25,9 +25,10 @@ from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.parser import CircularLinkError, Resolver
-from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, spec_location, stores_all_chunks
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, as_dict, hdf5_note, spec_location, stores_all_chunks
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.model.element import Reference, Target
+from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import (
     Dataset,
     Group,
@@ -39,6 +40,7 @@ from hdmf_zarr_backend.model.nodes import (
     indices_of,
     join,
     relative,
+    split,
 )
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import MEMORY_BUDGET
@@ -469,7 +471,7 @@ class _Checker:
         except errors.ResourceError:
             raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
-            problem = "dangling", _message(error)
+            problem = None if self._is_named_type(reference) else ("dangling", _message(error))
         else:
             for what, expected, actual in (
                 (f"the object at {reference.path!r}", reference.object_id, node.attributes.get("object_id")),
@@ -483,6 +485,12 @@ class _Checker:
             problem = "external", f"it leads to {reference.source!r}, which an asset of the archive cannot reach"
         self._known[key] = problem
         return problem
+
+    def _is_named_type(self, reference: references.ZarrReference) -> bool:
+        """Tell whether the target is a named type of HDF5, which only the note of its group has."""
+        parent, name = split(reference.node_path)
+        group = self._resolver.main.hierarchy.get(parent) if reference.source == THIS_FILE else None
+        return group is not None and name in as_dict(hdf5_note(group).get("datatypes"))
 
 
 def _message(error: BaseException) -> str:
