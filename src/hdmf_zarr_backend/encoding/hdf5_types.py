@@ -67,6 +67,9 @@ def _as_h5py(element: Element) -> Element:
             return Number("complex", 2 * part.size, part.byte_order, None if is_packed else element)
         case ArrayOf(ArrayOf(base, inner), shape):
             return ArrayOf(base, (*shape, *inner))
+        case Sequence(Reference(True)) | Sequence(ArrayOf(Reference(True))):  # h5py writes beyond the end of an array
+            problem = "sequences of region references cannot be stored"
+            raise ValueRefusedError(problem, remedy="Store each region reference in an element of its own.")
         case Opaque(size, tag) if tag.startswith(_NUMPY):  # of `h5py.opaque_dtype`
             with suppress(ValueError):
                 value = code_element(tag.removeprefix(_NUMPY))
