@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from pynwb import NWBFile, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.array import edits
 from tests import samples
 from tests.test_io import read
 from tests.trees import dataset, group, root, write_builder
@@ -79,3 +80,13 @@ def test_an_attribute_costs_one_document_and_nothing_new_no_more_than_the_consol
     with watching(path) as watched, ZarrIO(path, "r+") as io:
         io.write_builder(io.read_builder())
     assert set(watched.sets) <= {CONSOLIDATED[zarr_format]}
+
+
+def test_a_chunk_costs_no_look_at_those_that_are_there(tmp_path, monkeypatch, zarr_format):
+    path, looks, inside = tmp_path / "file.zarr", [], edits.is_inside
+    data = ZarrDataIO(np.arange(500, dtype="i1"), chunks=(1,))
+    write_builder(path, root(dataset("numbers", data)), zarr_format=zarr_format)
+    monkeypatch.setattr(edits, "is_inside", lambda *given: looks.append(given) or inside(*given))
+    with ZarrIO(path, "r+") as io:
+        io.read_builder().datasets["numbers"].data.append([7])
+    assert len(looks) < 10

@@ -141,16 +141,21 @@ class _ChangedArray:
 
     def without_values(self) -> list[Index]:
         """Return the new chunks without values, and those cut off from a shard that stays: absent ones are damage."""
-        array = self.reader.array
-        missing: list[Index] = []
-        if any(n > m for n, m in zip(array.grid, self.before, strict=True)):
-            known = self.chunks.keys() | self.early
-            missing = [index for index in self.indices() if self.is_new(index) and index not in known]
+        array, known = self.reader.array, self.chunks.keys() | self.early
+        missing = [index for index in _outside(array.grid, self.before) if index not in known]
         if array.shards is not None:
             grid = shard_grid(array)
             stored = (index for index in sorted(self.removed) if not self.is_new(index) or index in self.early)
             missing += [index for index in stored if is_inside(shard_of(array, index), grid)]
         return missing
+
+
+def _outside(grid: Index, inner: Index) -> Iterator[Index]:
+    """Yield the indices of a grid that are outside of another one, without a look at all that are inside."""
+    # an array may have a million chunks, and an append changes one
+    for axis, (count, first) in enumerate(zip(grid, inner, strict=True)):
+        before = (range(min(n, m)) for n, m in zip(grid[:axis], inner[:axis], strict=True))
+        yield from itertools.product(*before, range(first, count), *map(range, grid[axis + 1 :]))
 
 
 class Edits:
@@ -278,11 +283,11 @@ class Edits:
 
     def _cut(self, array: _ChangedArray, shape: Index) -> None:
         """Cut an array; a damaged chunk that stays in part is refused, or the write of all changes would fail."""
-        stored, stays = array.reader.array, dict[Index, bool]()
-        for index in array.indices():
-            axes = zip(index, stored.chunks, stored.shape, shape, strict=True)
-            if any(min((i + 1) * c, before) > after for i, c, before, after in axes):
-                stays[index] = is_inside(index, grid_of(shape, stored.chunks))
+        stored = array.reader.array
+        axes = zip(stored.grid, stored.chunks, stored.shape, shape, strict=True)
+        whole = tuple(count if after >= before else after // chunk for count, chunk, before, after in axes)
+        grid = grid_of(shape, stored.chunks)
+        stays = {index: is_inside(index, grid) for index in _outside(stored.grid, whole)}
 
         def is_read(index: Index) -> bool:
             is_stored = index in array.early or not array.is_new(index)
