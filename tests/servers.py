@@ -364,6 +364,5 @@ def web(tmp_path: Path) -> Iterator[WebServer]:
 
 @pytest.fixture
 def web_proxy(web: WebServer) -> Iterator[Proxy]:
-    """A proxy in front of the web server."""
     with serving(Proxy(web.url)) as proxy:
         yield proxy

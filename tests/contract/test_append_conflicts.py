@@ -288,7 +288,6 @@ def test_an_error_that_ends_the_block_is_not_replaced_by_one_of_closing_the_file
 
 
 def fail_to_write(io: NWBZarrIO) -> None:
-    """Catch the error of an append of a series whose iterator fails."""
     nwbfile = io.read()
     late = DataChunkIterator(broken(), buffer_size=1)
     nwbfile.add_acquisition(TimeSeries(name="late", data=late, unit="V", rate=1.0))

@@ -119,7 +119,6 @@ def test_everything_is_what_an_eager_read_gives(path, eager):
 
 
 def steps(container: Any, chooser: random.Random) -> Any:
-    """Return something that a container has: a field, a member, a child, its parent."""
     if isinstance(container, LabelledDict | dict):
         return container[chooser.choice(sorted(container))] if container else None
     if not isinstance(container, AbstractContainer):

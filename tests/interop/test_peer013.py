@@ -16,20 +16,9 @@ from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
+from tests.interop import exchange
 from tests.interop.conftest import CANNOT_BUILD, CANNOT_READ
-from tests.interop.exchange import (
-    LOSSES,
-    READ_WITH_ZARR_2,
-    SWITCH,
-    ask,
-    assert_only,
-    check_added,
-    digests_of,
-    export,
-    exports_that_differ,
-    failures,
-    used,
-)
+from tests.interop.exchange import SWITCH, ask, assert_only, check_added, export, exports_that_differ, failures, used
 from tests.interop.test_nczarr import assert_equal_values, netcdf, numbers_of
 from tests.peers import Peer
 
@@ -99,10 +88,10 @@ def test_a_file_of_013_is_added_to_and_013_reads_it_and_then_it_is_replaced(thei
 def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **environment: str) -> dict[str, Any]:
     """Compare the values that we decode, as they are stored, with those that zarr 2 decodes in the peer's process."""
     answer = folder / "digests.json"
-    assert ask(peer, READ_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
+    assert ask(peer, exchange.READ_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
     different, number = {}, 0
     for name, arrays in json.loads(answer.read_text()).items():
-        expected, result = {path: values for path, (values, _) in arrays.items()}, digests_of(files[name])
+        expected, result = {path: values for path, (values, _) in arrays.items()}, exchange.digests_of(files[name])
         number += len(result)
         wrong = {path for path in expected.keys() | result.keys() if expected.get(path) != result.get(path)}
         if wrong:
@@ -141,5 +130,5 @@ def test_013_sees_all_attributes_of_ours(sources, ours, read_by_013):
     """The exports were compared with each other; this one with the file that was converted."""
     reported, folder = read_by_013
     assert not reported["rich"]["export"]
-    differences = compare(sources["rich"], folder / "rich.nwb", ignore=LOSSES)
+    differences = compare(sources["rich"], folder / "rich.nwb", ignore=exchange.LOSSES)
     assert [str(difference) for difference in differences] == OWN_LOSSES["rich"]

@@ -18,20 +18,9 @@ from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from tests import samples
+from tests.interop import exchange
 from tests.interop.conftest import CANNOT_BUILD, CANNOT_READ, NO_NWB_2
-from tests.interop.exchange import (
-    LOSSES,
-    SWITCH,
-    ask,
-    ask_of_each,
-    assert_only,
-    check_added,
-    converted,
-    export,
-    exports_that_differ,
-    failures,
-    used,
-)
+from tests.interop.exchange import ask, ask_of_each, assert_only, converted, export, exports_that_differ, failures, used
 from tests.peers import Peer
 from tests.trees import dataset, group, root, write_builder
 
@@ -135,7 +124,7 @@ def upgraded(theirs: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.Te
     """What the converter of 0.14 makes of files of 0.13."""
     folder = tmp_path_factory.mktemp("upgraded")
     rows = [[name, path, folder / f"{name}.nwb.zarr"] for name, path in theirs.items()]
-    result, failed = ask_of_each(peer014, _UPGRADE, rows, folder, **SWITCH)
+    result, failed = ask_of_each(peer014, _UPGRADE, rows, folder, **exchange.SWITCH)
     assert_only(failed, CANNOT_UPGRADE, theirs)
     return {name: folder / f"{name}.nwb.zarr" for name in result}
 
@@ -147,7 +136,7 @@ def test_we_read_what_014_makes(sources, made_by, ours3, request, tmp_path):
     for name, path in request.getfixturevalue(made_by).items():
         export(path, tmp_path / "theirs.nwb")
         export(ours3[name], tmp_path / "ours.nwb")
-        lost = compare(tmp_path / "ours.nwb", tmp_path / "theirs.nwb", ignore={*LOSSES, "object_id"})
+        lost = compare(tmp_path / "ours.nwb", tmp_path / "theirs.nwb", ignore={*exchange.LOSSES, "object_id"})
         result[name] = [str(difference) for difference in lost]
     # pynwb puts the models of devices elsewhere, since 0.14 has cached a newer namespace than the file had
     result.pop("pynwb__3.0.0_ophys_devices_extension", None)
@@ -167,7 +156,7 @@ def test_files_of_014_become_format_2_and_back(made_by, request, tmp_path):
 def test_a_file_of_014_is_added_to_and_014_reads_it(theirs3, peer014, tmp_path):
     path = tmp_path / "file.nwb.zarr"
     shutil.copytree(theirs3["rich_without_positions"], path)
-    check_added(peer014, path, tmp_path)
+    exchange.check_added(peer014, path, tmp_path)
 
 
 HERE = ZarrReference(".", "/target")

@@ -523,7 +523,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_is_new)
     @rule(other=st.sampled_from([2, 3, "both"]))
     def convert_there_and_back(self, other: Any) -> None:
-        """Export the file to another format, in memory, and back."""
         self._converted = self.model
         there: Any = {}
         back: Any = {}
@@ -545,7 +544,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_is_new)
     @rule()
     def convert_to_hdf5_and_back(self) -> None:
-        """Convert the file to HDF5 and back, in memory."""
         self._converted = self.model
         back: Any = {}
         with tempfile.TemporaryDirectory(dir=memory_folder()) as folder, _quiet():
@@ -588,7 +586,6 @@ class FileMachine(RuleBasedStateMachine):
         return f"text {self._next()}" + ("ä" * 600 if is_long else "")
 
     def _values(self, kind: str, count: int, pick: int, model: Model) -> npt.NDArray[Any]:
-        """Return new values of a kind of dataset."""
         if kind == "text":
             return _objects([self._text(is_long=pick % 29 == 0) for _ in range(count)])
         targets = [Target(path) for path in model.paths(Group, Dataset)]
@@ -692,7 +689,6 @@ class FileMachine(RuleBasedStateMachine):
             builder_at(session.root, path).attributes[name] = encoded(session.root, value)
 
     def _stored(self, pick: int, *kinds: str) -> str | None:
-        """Return the path of a dataset that is in the file already, and may grow."""
         session = self._edited()
         is_new = session.root is None
         paths = [path for path in session.wanted.datasets(*kinds) if (is_new or path in session.stored)

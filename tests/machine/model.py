@@ -68,7 +68,6 @@ class Model:
         return [path for path, node in self.nodes.items() if isinstance(node, kinds)]
 
     def datasets(self, *kinds: str) -> list[str]:
-        """Return the paths of the datasets of some kinds that are not scalars."""
         return [path for path, node in self._datasets() if node.kind in kinds and node.values.ndim]
 
     def _datasets(self) -> Iterator[tuple[str, Dataset]]:

@@ -250,12 +250,10 @@ class Broken:
         monkeypatch.setattr(ObjectStore, "_create", create)
 
     def take_over(self) -> None:
-        """Give the lock to a writer on another machine."""
         self.armed = ""
         put(self.folder, KEY, json.dumps(ELSEWHERE).encode())
 
     def committed(self) -> dict[str, bytes]:
-        """Return the documents that commit a change."""
         return open_store(self.url, self.options).get_many([".zmetadata", "zarr.json"])
 
 

@@ -101,7 +101,6 @@ def recording(path: Path, **options: Any) -> np.ndarray[Any, Any]:
 
 
 def assert_in_hdf5(path: Path) -> None:
-    """Convert a file to HDF5, in which the recording is decoded."""
     convert(path, path.with_name("file.nwb"))
     with h5py.File(path.with_name("file.nwb")) as file:
         np.testing.assert_array_equal(file["acquisition/recording/data"][:], RECORDING)

@@ -275,7 +275,6 @@ def test_a_bucket_that_may_not_be_listed_refuses_what_is_not_there(s3, zarr_form
 
 
 def run(script: str, *arguments: Any) -> str:
-    """Run a script in a process of its own, and return what it prints."""
     command = [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600).stdout
 

@@ -189,7 +189,6 @@ def test_processes(store):
 
 # ---- links and references -------------------------------------------------------------------------------------------
 def linked_pair(store: StoreKind, zarr_format: Literal[2, 3] = 2) -> None:
-    """Write two files, the second with links and references to the first."""
     first = samples.plain_nwbfile("first")
     first.add_acquisition(TimeSeries(name="raw", data=np.arange(100.0), unit="V", rate=1.0))
     write(store, "first.nwb.zarr", first, zarr_format)
