@@ -306,6 +306,18 @@ def test_what_zarr_consolidates_is_not_stale(store):
     assert verify(store, "structure").problems == []
 
 
+def test_what_zarr_adds_to_a_short_document_is_not_stale(tmp_path):
+    """It writes the defaults, which TensorStore leaves out."""
+    path = tmp_path / "a.zarr"
+    zarr.create_group(path, zarr_format=3).create_array("x", data=np.arange(3))
+    document = json.loads((path / "x/zarr.json").read_text())
+    short = {key: value for key, value in document.items() if key not in ("attributes", "storage_transformers")}
+    (path / "x/zarr.json").write_text(json.dumps({**short, "chunk_key_encoding": {"name": "default"}}))
+    with warnings.catch_warnings(action="ignore"):
+        zarr.consolidate_metadata(path)
+    assert verify(path, "structure").problems == []
+
+
 def test_what_zarr_consolidates_of_both_formats_is_not_stale(tmp_path):
     """It calls rows `struct`, which are `structured` in their own documents, and writes their fill values otherwise."""
     if not hasattr(zarr.dtype, "Struct"):

@@ -368,19 +368,22 @@ def _is_same(one: Any, other: Any) -> bool:
     return _text(one) == _text(other)
 
 
+_OPTIONAL = ("attributes", "storage_transformers")  # of format 3; without them, they are empty
+
+
 def _text(document: dict[str, Any]) -> str:
     """Return a document as text, without the keys that zarr-python adds, and the names that it changes."""
     is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
     plain: dict[str, Any] = _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
     if "fill_value" in plain:
         plain["fill_value"] = named(plain["fill_value"])
-    if plain.get("zarr_format") == 3 and isinstance(plain.get("data_type"), dict):  # such as `structured` and `struct`
+    if plain.get("zarr_format") == 3:  # zarr-python writes what is the default, other programs may leave it out
         with suppress(ZarrBackendError):  # the document is damaged
             node = zarr3.parse_node(plain, "")
             if isinstance(node, Dataset):
                 node.stored.original = None
-                made = zarr3.encode_node(node)
-                plain.update(data_type=made["data_type"], fill_value=made["fill_value"])
+                plain.update(zarr3.encode_node(node))
+        plain = {key: value for key, value in plain.items() if value or key not in _OPTIONAL}
     return json.dumps(plain, sort_keys=True)
 
 
