@@ -290,7 +290,9 @@ def _check_consolidated(store: Store, hierarchy: Hierarchy) -> None:
     # Readers see the consolidated document, and an upgrade reads the others: it would change what the file says.
     # Compared as text, because NaN is not equal to itself.
     known = parse(store)
-    texts = {json.dumps(zarr2.encode_documents(each), sort_keys=True) for each in (known.hierarchy, hierarchy)}
+    documents = (zarr2.encode_documents(each) for each in (known.hierarchy, hierarchy))
+    # zarr-python lists attributes of a node without any, for which other programs write no document
+    texts = {json.dumps({key: value for key, value in each.items() if value}, sort_keys=True) for each in documents}
     if known.consolidated and len(texts) > 1:
         problem = "the consolidated document differs from the documents of the nodes"
         remedy = "Run `zarrio verify` to see the differences, and `zarrio consolidate` to update it from the nodes."

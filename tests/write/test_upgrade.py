@@ -277,3 +277,12 @@ def test_a_dry_run_on_the_command_line(rich: Path, tmp_path: Path, capsys: pytes
     assert lines[0].startswith(f"{paths[0]}: would have Zarr format 3: ")
     assert lines[-1] == "2 of 2 files can be upgraded"
     assert [stats(path) for path in paths] == before
+
+
+def test_a_document_of_attributes_that_only_the_consolidated_one_has_is_no_difference(tmp_path):
+    group = zarr.create_group(tmp_path / "a.zarr", zarr_format=2)
+    group.create_array("x", data=np.arange(3))
+    (tmp_path / "a.zarr" / "x" / ".zattrs").unlink()  # as TensorStore writes an array
+    zarr.consolidate_metadata(tmp_path / "a.zarr")
+    assert verify(tmp_path / "a.zarr").problems == []
+    assert upgrade(tmp_path / "a.zarr").kept == 1
