@@ -150,10 +150,18 @@ class NWBZarrIO(ZarrIO):
         elif manager is None:
             manager = BuildManager(pynwb.get_type_map())
         super().__init__(
-            path, mode, manager, storage_options=storage_options, force_overwrite=force_overwrite, lazy=lazy,
-            herd_path=herd_path, zarr_format=zarr_format, break_lock=break_lock, read_options=read_options,
+            path,
+            mode,
+            manager,
+            storage_options=storage_options,
+            force_overwrite=force_overwrite,
+            lazy=lazy,
+            herd_path=herd_path,
+            zarr_format=zarr_format,
+            break_lock=break_lock,
+            read_options=read_options,
             write_options=write_options,
-        )  # fmt: skip
+        )
         if uses_cached and self._parsed is not None:
             try:
                 self.load_namespaces_io(self.manager.type_map)
@@ -292,9 +300,14 @@ class NWBZarrIO(ZarrIO):
             The file cannot be read.
         """
         return NWBZarrIO(
-            path, storage_options=storage_options, load_namespaces=load_namespaces, extensions=extensions,
-            read_options=read_options, zarr_format=zarr_format, lazy=lazy,
-        ).read()  # fmt: skip
+            path,
+            storage_options=storage_options,
+            load_namespaces=load_namespaces,
+            extensions=extensions,
+            read_options=read_options,
+            zarr_format=zarr_format,
+            lazy=lazy,
+        ).read()
 
 
 NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise
