@@ -170,8 +170,8 @@ def parse(
         parsed = _parse_consolidated(store, texts, damaged, use_inlined=use_inlined) if use_consolidated else None
         if parsed is None:
             check_outside(store)
-            is_same = lambda: not use_consolidated or _likely_documents(store, hint, use_consolidated=True) == first  # noqa: E731
-            listed = _listed(store, texts.get(zarr3.DOCUMENT), damaged, is_same)
+            is_same = lambda: _likely_documents(store, hint, use_consolidated=True) == first  # noqa: E731
+            listed = _listed(store, texts.get(zarr3.DOCUMENT), damaged, is_same if use_consolidated else None)
             if listed is None:
                 return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
             parsed = ParsedFile(listed, consolidated=False)
@@ -369,12 +369,14 @@ def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[st
 
 
 def _listed(
-    store: Store, document: bytes | None, damaged: Damaged | None, is_same: Callable[[], bool]
+    store: Store, document: bytes | None, damaged: Damaged | None, is_same: Callable[[], bool] | None
 ) -> Hierarchy | None:
     """Return the nodes by their own documents; None if the file was changed, or hidden by its writer until now."""
     try:
-        _check_finished(store, document)
-        if document is None and store.get(zarr2.GROUP) is None:
+        is_absent = document is None and store.get(zarr2.GROUP) is None
+        if is_same is not None or is_absent or not store.abilities.listing:
+            _check_finished(store, document)  # before a list of all keys, which takes longer
+        if is_absent:
             raise nothing_to_read(store)
         if not store.abilities.listing:
             problem = "there is no consolidated document, and this server cannot list what it has"
@@ -386,10 +388,10 @@ def _listed(
         if store.read_rules.is_copied:
             check_described(store, hierarchy, documents)
     except errors.ZarrBackendError:
-        if is_same():
+        if is_same is None or is_same():
             raise
         return None
-    return hierarchy if is_same() else None
+    return hierarchy if is_same is None or is_same() else None
 
 
 def check_root(store: Store, hierarchy: Hierarchy) -> None:
