@@ -495,10 +495,9 @@ class ChunkReader:
         batches = iter(lambda: list(itertools.islice(parts, count)), [])
         return (self._fetched(batch) if len(batch) > 1 else (self, batch) for batch in batches)
 
-    def chunks(self, nbytes: int, wanted: Callable[[Index], bool]) -> Iterator[tuple[Index, Array]]:
-        """Yield the chunks that are wanted, with their indices; of a remote store, ``nbytes`` are fetched together."""
-        parts = overlaps(normalise((), self.array.shape), self.array.chunks)
-        for reader, batch in self._fetching((part for part in parts if wanted(part.chunk)), nbytes):
+    def chunks(self, nbytes: int, indices: Iterable[Index]) -> Iterator[tuple[Index, Array]]:
+        """Yield the chunks at ``indices`` with these; of a remote store, ``nbytes`` are fetched together."""
+        for reader, batch in self._fetching((Overlap(index, (), ()) for index in indices), nbytes):
             for part in batch:
                 yield part.chunk, reader.chunk(part.chunk)
 

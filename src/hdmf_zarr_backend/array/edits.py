@@ -290,12 +290,11 @@ class Edits:
         stays = {index: is_inside(index, grid) for index in _outside(stored.grid, whole)}
 
         def is_read(index: Index) -> bool:
-            is_stored = index in array.early or not array.is_new(index)
-            return is_stored and stays.get(index, False) and index not in array.cut
+            return stays[index] and index not in array.cut and (index in array.early or not array.is_new(index))
 
         reader = ChunkReader(self._store, array.path, stored, ChunkCache(0))  # they are not kept in memory
         reader.changed = array.reader.changed
-        for _ in reader.chunks(REWRITTEN_BYTES, is_read):
+        for _ in reader.chunks(REWRITTEN_BYTES, filter(is_read, stays)):
             pass
         for index, is_part in stays.items():
             is_early = index in array.early
@@ -438,15 +437,12 @@ class Edits:
         old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
         # by this writer: a chunk that is absent has fill values
         old.changed = lambda index: None
-        changed = array.chunks.keys() | array.removed
+        indices: Iterable[Index] = list(array.cut)
         if array.narrow is not None:
-            array.narrow = old, dtype
-
-        def is_rewritten(index: Index) -> bool:
-            is_wider = array.narrow is not None and index not in changed and not array.is_new(index)
-            return is_wider or index in array.cut
-
-        for index, chunk in old.chunks(REWRITTEN_BYTES, is_rewritten):
+            array.narrow, changed = (old, dtype), array.chunks.keys() | array.removed
+            kept = (each for each in array.indices() if each not in changed and not array.is_new(each))
+            indices = dict.fromkeys((*array.cut, *kept))
+        for index, chunk in old.chunks(REWRITTEN_BYTES, indices):
             yield index, array.left_of(index, chunk.astype(dtype, copy=False))
 
     def _put_chunks(self, array: _ChangedArray, chunks: Iterable[tuple[Index, Array]]) -> None:
