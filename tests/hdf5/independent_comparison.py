@@ -229,7 +229,8 @@ def _dataset(file: Any, node: Any, names: dict[int, bytes]) -> Iterator[tuple[st
     yield "filters", [(code, flags) for code, flags, _, _ in filters]
     yield "deflate", [values for code, _, values, _ in filters if code == 1]
     fill = _fill(created, tid)
-    yield "fill is defined", created.fill_value_defined() if fill is not None else "zero"
+    is_null_text = tid.get_class() == h5t.STRING and tid.is_variable_str() and fill is None
+    yield "fill is defined", "zero" if is_null_text else created.fill_value_defined()
     yield "fill", fill
     if not is_null:
         yield "values", _values(file, node, tid, space.get_simple_extent_dims(), names)
@@ -247,4 +248,4 @@ def _fill(created: Any, tid: Any) -> Any:
         created.get_fill_value(values)
     except (TypeError, ValueError, RuntimeError):
         return "not readable"
-    return values.tobytes() if any(values.tobytes()) else None
+    return values.tobytes()

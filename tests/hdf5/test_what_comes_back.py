@@ -92,6 +92,13 @@ def fill_of_scalar(code: str) -> Write:
     return lambda file: file.create_dataset("x", data=np.zeros((), code), fillvalue=value)
 
 
+def fill_of_zero(file: h5py.File) -> None:
+    for code in ("<i2", ">f4", "?", "S3", "i4,>f8"):
+        for shape in ((4,), ()):
+            for fill in (np.zeros((), code)[()], None):
+                file.create_dataset(f"{code} {shape} {fill is None}", shape, code, fillvalue=fill)
+
+
 def fill_with_payload(file: h5py.File) -> None:
     file.create_dataset("x", (4, 4), ">f4", chunks=(2, 2), fillvalue=nan(">f4", 0x7FC00005)[:1].reshape(()))
 
@@ -298,6 +305,7 @@ FILES: dict[str, Write] = {
     "names of fields of MATLAB": names_of_fields,
     "NaN in sequences and rows of attributes": nan_payloads_in_sequences_and_rows,
     **{f"fill value of a scalar {code}": fill_of_scalar(code) for code in ("<i4", ">f8", "|u1", "?", "S4")},
+    "fill value of zero": fill_of_zero,
     "fill value with a payload": fill_with_payload,
     "fill times": fill_times,
     **{f"text padded by {padding} of {charset}": padded_text(padding, charset)

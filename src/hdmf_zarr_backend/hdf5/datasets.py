@@ -121,17 +121,19 @@ def describe(dataset: Any) -> Description:
 
 
 def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any]) -> None:
-    """Record the fill value if the file defines one other than zero."""
-    if created.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
+    """Record the fill value if the file defines one."""
+    defined = created.fill_value_defined()
+    if defined == h5d.FILL_VALUE_UNDEFINED:
         description.note["fill"] = "undefined"
     is_tagged = isinstance(description.element, Opaque) and description.element.tag and description.dtype.kind == "V"
     if is_tagged or description.inner or description.kind in ("object", "region", "compound"):
         return  # h5py can neither read nor write a fill value of this type
     is_text = description.kind in ("text", "ascii")
     value = stored_fill(created, dtype, is_text=is_text)
-    if not (value[()] if is_text else value.tobytes().strip(b"\0")):
+    is_zero = not (value[()] if is_text else value.tobytes().strip(b"\0"))
+    if is_zero and (is_text or defined != h5d.FILL_VALUE_USER_DEFINED):  # netCDF tells a defined one from none
         return
-    if description.maxshape is not None:
+    if description.maxshape is not None and not is_zero:
         fill: Any = value[()] if is_text else value.astype(description.dtype)[()]
         if description.kind == "text":  # text in Zarr has to be UTF-8; other bytes are kept in the note only
             fill = text if isinstance(text := encode_text(fill), str) else None
