@@ -82,6 +82,7 @@ _COPY = "Copy or download an HDF5 file with other tools."
 _CHOSEN = "settings apply to {}"
 _NO_SHARDS = "no array has shards: auto is for 64 MiB and more, lengths for as many axes and several chunks"
 _JOINED = "small chunks of {} were joined, which chunks='keep' (--chunks keep) prevents"
+_NO_FILL = "a copy in HDF5 will not have the fill value of {}, which is of a type for which h5py can write none"
 
 Setting: TypeAlias = "Mapping[str, Any] | ZarrDataIO"
 Settings: TypeAlias = Mapping[str, Setting] | Sequence[tuple[str, Setting]]
@@ -501,12 +502,13 @@ class Request:
         }
         return Resumption(record, partial(_differences, record), self.resume)
 
-    def report(self, plan: WritePlan, joined: Iterable[str] = ()) -> ConversionReport:
-        """Return the report of a conversion to Zarr that carried out a plan; in arrays ``joined``, it joined chunks."""
+    def report(self, plan: WritePlan, joined: Iterable[str] = (), without_fill: Iterable[str] = ()) -> ConversionReport:
+        """Return the report of a conversion to Zarr that carried out a plan, with the paths of what differs."""
         asked = [self.shards, *(layout.shards for layout in self.layouts.values())]
         is_idle = any(asked) and not any(array.node.stored.shards for array in plan.arrays.values())
         remarks = self.filled + _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
         remarks += _remarks(_JOINED, (path for path in joined if path not in self.layouts))
+        remarks += _remarks(_NO_FILL, without_fill)
         is_counted = _is_content(plan.hierarchy)
         groups = [node for path, node in plan.hierarchy.flat().items() if isinstance(node, Group) and is_counted(path)]
         links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
@@ -519,7 +521,7 @@ class Request:
         store = self.open_target()
         with self.planned_hdf5() as (tree, planner):
             self.write(store, planner.plan, tree)
-            return self.report(planner.plan, planner.joined)
+            return self.report(planner.plan, planner.joined, planner.without_fill)
 
     def zarr_to_zarr(self) -> ConversionReport:
         """Copy a Zarr file to another place, in any format of Zarr."""

@@ -63,6 +63,7 @@ class Hdf5Planner:
         self._has_types = any(placed.kind == "datatype" for placed in self.tree.nodes)
         self.plan = WritePlan(Hierarchy(Group()))
         self.joined: list[str] = []  # paths of the arrays whose chunks are larger than in HDF5
+        self.without_fill: list[str] = []  # paths of the arrays that lose their fill value
 
     def plan_file(self, zarr_format: int, *, is_checked: bool, or_installed: bool = False) -> WritePlan:
         """Plan everything; ``is_checked``: refuse NWB that pynwb cannot read; ``or_installed``: as for `schema_of`."""
@@ -191,6 +192,8 @@ class Hdf5Planner:
         planned = plan_described(values, dataset, description, options, encode, keep=keep)
         if is_joined(description, planned):
             self.joined.append(placed.path)
+        if description.loses_fill:
+            self.without_fill.append(placed.path)
         ask_for_shards(planned, self.shards)
         array: Dataset = planned.node
         maxshape = planned.notes.get("maxshape")

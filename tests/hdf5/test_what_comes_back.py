@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import h5py
 import numpy as np
 import pytest
-from h5py import h5a, h5d, h5p, h5s, h5t
+from h5py import h5a, h5d, h5o, h5p, h5s, h5t
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend import ZarrDataIO, compare, convert, verify
@@ -352,6 +352,22 @@ def test_files_are_compared_whose_types_zarr_lacks(tmp_path, dtype):
             file.attrs.create("attribute", values, dtype=dtype)
     assert compare(tmp_path / "a.h5", tmp_path / "again.h5") == []
     assert [each.path for each in compare(tmp_path / "a.h5", tmp_path / "b.h5")] == ["/", "/data"]
+
+
+def test_a_fill_value_that_does_not_come_back_is_a_remark(tmp_path):
+    path, number, reference = tmp_path / "a.h5", h5t.STD_U64LE.encode()[2:], h5t.STD_REF_OBJ.encode()[2:]
+    with h5py.File(path, "w") as file:
+        address = h5o.get_info(file.create_group("target").id).addr
+        file.create_dataset("numbers", data=np.zeros(2, "<u4"), fillvalue=7)
+        file.create_dataset("null", (2,), "<u8", fillvalue=0)
+        file.create_dataset("cells", (2,), "<u8", fillvalue=address)
+    # h5py cannot make a fill value that is a reference
+    path.write_bytes(path.read_bytes().replace(number, reference.ljust(len(number), b"\0")))
+    (remark,) = convert(path, tmp_path / "a.zarr").remarks
+    assert remark.startswith("a copy in HDF5 will not have the fill value of 1 dataset")
+    assert remark.endswith(": /cells")
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert [(each.path, each.kind) for each in compare(path, tmp_path / "b.h5")] == [("/cells", "fill")]
 
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")

@@ -54,6 +54,7 @@ class Description:
     maxshape: tuple[int | None, ...] | None = None
     chunks: tuple[int, ...] | None = None
     fill_value: Any = None  # None if the file defines none, or zero
+    loses_fill: bool = False  # whether it has one that cannot be written to HDF5 again
     note: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -127,7 +128,10 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
         description.note["fill"] = "undefined"
     is_tagged = isinstance(description.element, Opaque) and description.element.tag and description.dtype.kind == "V"
     if is_tagged or description.inner or description.kind in ("object", "region", "compound"):
-        return  # h5py can neither read nor write a fill value of this type
+        # h5py can write no fill value of this type, and read those that are references only
+        is_null = description.kind in ("object", "region") and not stored_fill(created, dtype)[()]
+        description.loses_fill = defined == h5d.FILL_VALUE_USER_DEFINED and not is_null
+        return
     is_text = description.kind in ("text", "ascii")
     value = stored_fill(created, dtype, is_text=is_text)
     is_zero = not (value[()] if is_text else value.tobytes().strip(b"\0"))
