@@ -62,6 +62,13 @@ def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     assert compare(path, tmp_path / "b.nwb.zarr") == []
 
 
+def test_what_another_program_stores_in_place_of_a_note_does_not_matter(tmp_path):
+    attributes = {"_hdmf": {"attributes": "x"}, "mine": {"zarr_dtype": 1}}
+    path = store_files(tmp_path / "a.zarr", {".zgroup": {"zarr_format": 2}, ".zattrs": attributes})
+    upgrade(path)
+    assert read_builder(path).attributes == {"mine": {"zarr_dtype": 1}}
+
+
 def test_one_of_everything(tmp_path):
     write_everything(tmp_path / "a.h5")
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
