@@ -437,8 +437,15 @@ class LazyContainers:
         self._above: dict[int, Any] = {}  # the containers above new members, None for those that were modified
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
-        file.is_open_type = cache(self._can_be_open)
-        file.on_built = self.on_built
+
+        @cache
+        def is_open_type(namespace: Any, data_type: Any) -> bool:
+            if not is_registered(manager.namespace_catalog, namespace, data_type):
+                return False
+            builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
+            return internals.can_wait_for_members(manager.get_cls(builder), manager.type_map.get_map(builder))
+
+        file.is_open_type, file.on_built = is_open_type, self.on_built
 
     def _errors(self, builder: Any) -> AbstractContextManager[None]:
         catalog, hierarchy = self._manager.namespace_catalog, self._file.hierarchy
@@ -491,12 +498,6 @@ class LazyContainers:
         """Make all containers, if that of the root was created."""
         if "" in self._containers:
             self._containers[""].all_children()
-
-    def _can_be_open(self, namespace: Any, data_type: Any) -> bool:
-        if not is_registered(self._manager.namespace_catalog, namespace, data_type):
-            return False
-        builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
-        return internals.can_wait_for_members(self._manager.get_cls(builder), self._manager.type_map.get_map(builder))
 
     def on_built(self, paths: list[str]) -> None:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
