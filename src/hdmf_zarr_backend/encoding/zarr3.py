@@ -491,7 +491,8 @@ def encode_values(attributes: Attributes) -> Attributes:
     mistaken = [key for key in marked if key in plain or not is_reference(nested[key])]
     if mistaken:
         notes = notes_of(attributes)
-        encoded[NOTES] = {**notes, _ATTRIBUTES: {**as_dict(notes.get(_ATTRIBUTES)), **dict.fromkeys(mistaken, _AS_TEXT)}}
+        remarks = as_dict(notes.get(_ATTRIBUTES)) | dict.fromkeys(mistaken, _AS_TEXT)
+        encoded[NOTES] = {**notes, _ATTRIBUTES: remarks}
         encoded.update({key: json.dumps(attributes[key]) for key in mistaken})
     return encoded
 
