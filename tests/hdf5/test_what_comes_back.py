@@ -370,6 +370,13 @@ def test_a_fill_value_that_does_not_come_back_is_a_remark(tmp_path):
     assert [(each.path, each.kind) for each in compare(path, tmp_path / "b.h5")] == [("/cells", "fill")]
 
 
+def test_references_of_a_type_that_h5py_lacks_are_refused_by_its_name(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        h5d.create(file.id, b"x", h5t.decode(b"\x03\0G\x12\0\0@\0\0\0"), h5s.create_simple((2,)))
+    with pytest.raises(ValueRefusedError, match=r"H5T_STD_REF, .* Store them as H5T_STD_REF_OBJ"):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+
+
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 def test_references_in_attributes_to_a_deleted_object_are_null(tmp_path, zarr_format):
     def write(file: h5py.File) -> None:

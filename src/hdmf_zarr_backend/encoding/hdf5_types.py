@@ -241,8 +241,11 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
     except ValueRefusedError:  # of a part; it is a TypeError too
         raise
     except (TypeError, KeyError) as error:
-        problem = f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy"
-        raise ValueRefusedError(problem, remedy="Store the values in a standard type.") from error
+        name, remedy = f"of class {tid.get_class()} and {tid.get_size()} bytes", "Store the values in a standard type."
+        if tid.get_class() == h5t.REFERENCE:
+            name = "H5T_STD_REF, of references since HDF5 1.12,"
+            remedy = "Store them as H5T_STD_REF_OBJ or H5T_STD_REF_DSETREG, which all HDF5 libraries read."
+        raise ValueRefusedError(f"the HDF5 type {name} has no counterpart in NumPy", remedy=remedy) from error
 
 
 def _read(tid: Any, depth: int) -> Element:
