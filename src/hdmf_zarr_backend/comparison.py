@@ -42,6 +42,7 @@ from hdmf_zarr_backend.model.element import (
     Sequence,
     Text,
     Time,
+    Unknown,
 )
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of, split
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, limited, readable
@@ -66,7 +67,7 @@ KINDS: frozenset[str] = frozenset(
         "layout",  # of datasets without chunks: contiguous, compact, virtual, in external files
         "filters",
         "fill",
-        "unreadable",  # values of a dataset that cannot be read, with the reason
+        "unreadable",  # values of a dataset or an attribute that cannot be read, with the reason
         "value",
         "reference",  # target or selection, in datasets, compound fields and attributes
         "attribute",  # missing, extra, or with another value
@@ -261,6 +262,8 @@ def _positions(runs: _Runs, file: Literal[0, 1]) -> Values:
 
 def _read(dataset: DatasetContent, selection: Selection) -> Values | str:
     """Return values, or why they cannot be read."""
+    if isinstance(dataset.dtype, Unknown):
+        return dataset.dtype.text
     try:
         return dataset.read(selection)
     except UNREADABLE as error:
@@ -685,6 +688,10 @@ def _compare_attributes(path: str, a: _Attributes, b: _Attributes) -> Iterator[D
         left, right = a.get(name), b.get(name)
         if left is None or right is None:
             yield Difference(path, kind, left, right, name)
+            continue
+        why_a, why_b = (each.dtype.text if isinstance(each.dtype, Unknown) else None for each in (left, right))
+        if why_a or why_b:
+            yield Difference(path, "unreadable", why_a, why_b, name)
             continue
         findings = Findings(left.dtype, right.dtype, path, name, kind)
         if left.value is not None and right.value is not None and aligned(left.shape, right.shape):

@@ -311,6 +311,23 @@ def test_a_reference_to_nothing_is_a_finding_and_no_failure(tmp_path):
     assert summarise(compare(a, b)) == {"missing": 1, "reference": 1}
 
 
+def test_values_that_hdf5_returns_as_addresses_are_unreadable(tmp_path):
+    new_reference = h5py.h5t.decode(b"\x03\0G\x12\0\0@\0\0\0")  # H5T_STD_REF, which h5py lacks
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        types = {"sequence": h5py.h5t.vlen_create(h5py.h5t.STD_REF_DSETREG), "reference": new_reference}
+        for name, tid in types.items():
+            h5py.h5d.create(file.id, name.encode(), tid, h5py.h5s.create_simple((2,)))
+            h5py.h5a.create(file.id, name.encode(), tid, h5py.h5s.create_simple((2,)))
+    found = compare(path, path)
+    assert [(each.path, each.attribute) for each in found] == [
+        ("/", "reference"), ("/", "sequence"), ("/reference", None), ("/sequence", None),
+    ]  # fmt: skip
+    assert {each.kind for each in found} == {"unreadable"}
+    assert "H5T_STD_REF" in str(found[2])
+    assert "sequences of region references" in str(found[3])
+
+
 def test_values_without_a_filter_are_unreadable_and_others_are_compared(tmp_path):
     path, other = write(tmp_path / "a.h5", later=np.zeros(3)), tmp_path / "b.h5"
     with h5py.File(path, "r+") as file:

@@ -67,18 +67,18 @@ def storable_type(tid: Any) -> Element:
     """Return the `Element` of an ``h5py.h5t.TypeID`` whose values can be stored."""
     element = from_hdf5(tid)
     if isinstance(element, (ArrayOf, Compound, Sequence)):
-        arrays = (part for part in _parts(tid) if part.get_class() == h5t.ARRAY)
+        arrays = (part for part in parts_of(tid) if part.get_class() == h5t.ARRAY)
         if any(part.get_super().get_class() == h5t.ARRAY for part in arrays):
             problem = "elements that are arrays of arrays cannot be stored"
             raise ValueRefusedError(problem, remedy="Store the values in an array type with more axes.")
-        rows = (part for part in _parts(tid) if part.get_class() == h5t.COMPOUND)
+        rows = (part for part in parts_of(tid) if part.get_class() == h5t.COMPOUND)
         names = (text_of(row.get_member_name(index)) for row in rows for index in range(row.get_nmembers()))
         if odd := next((name for name in names if any("\udc80" <= letter <= "\udcff" for letter in name)), None):
             raise ValueRefusedError(f"the name of the field {odd!r} is not UTF-8", remedy="Rename the field.")
     return element
 
 
-def _parts(tid: Any) -> Iterator[Any]:
+def parts_of(tid: Any) -> Iterator[Any]:
     """Yield a type and all types inside it."""
     pending = [tid]
     while pending:
@@ -95,7 +95,7 @@ def _parts(tid: Any) -> Iterator[Any]:
 def is_sparse(tid: Any) -> bool:
     """Tell whether a type has numbers that use less than half of their bits."""
     # HDF5 2.0 treats such a type as damage in a file without checksums, which the oldest version of the format is.
-    numbers = (part for part in _parts(tid) if part.get_class() in (h5t.INTEGER, h5t.FLOAT))
+    numbers = (part for part in parts_of(tid) if part.get_class() in (h5t.INTEGER, h5t.FLOAT))
     return any(part.get_size() > 1 and 2 * part.get_precision() < 8 * part.get_size() for part in numbers)
 
 

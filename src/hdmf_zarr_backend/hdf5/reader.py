@@ -27,12 +27,30 @@ from hdmf_zarr_backend.encoding.hdf5_values import Array, plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ValueRefusedError
 from hdmf_zarr_backend.hdf5 import files
-from hdmf_zarr_backend.hdf5.attributes import attribute_names, memory_type, numpy_type, read_values, storable_type
+from hdmf_zarr_backend.hdf5.attributes import (
+    attribute_names,
+    memory_type,
+    numpy_type,
+    parts_of,
+    read_values,
+    storable_type,
+)
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, address_of, holds, soft_target
 from hdmf_zarr_backend.model import content
-from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
+from hdmf_zarr_backend.model.element import (
+    DANGLING,
+    ArrayOf,
+    Compound,
+    Element,
+    Number,
+    Opaque,
+    Sequence,
+    Target,
+    Text,
+    Unknown,
+)
 from hdmf_zarr_backend.model.links import is_url, relative_source
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import ReadOptions
@@ -354,7 +372,9 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
             others = map(creation.get_external, range(creation.get_external_count()))
         defined, fill = creation.fill_value_defined(), None
         # h5py cannot read fill values of all types
-        is_unreadable = isinstance(element, (ArrayOf, Sequence)) or (isinstance(element, Opaque) and element.tag)
+        is_unreadable = isinstance(element, (ArrayOf, Sequence, Unknown)) or (
+            isinstance(element, Opaque) and element.tag
+        )
         if defined == h5d.FILL_VALUE_DEFAULT or (defined == h5d.FILL_VALUE_USER_DEFINED and not is_unreadable):
             fill = plain_values(stored_fill(creation, dtype, is_text=isinstance(element, Text)), element, self._resolve)
         return content.DatasetContent(
@@ -384,9 +404,13 @@ def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
     """Return an HDF5 type as `Element`, as NumPy type and as memory type; raw bytes if NumPy has no such type."""
     try:
         element, dtype = from_hdf5(tid), numpy_type(tid)
-    except ValueRefusedError:
-        size = tid.get_size()
-        return Opaque(size, f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
+    except ValueRefusedError as error:
+        size, parts = tid.get_size(), list(parts_of(tid))
+        element = Opaque(size, f"HDF5 type class {tid.get_class()}")
+        is_text = any(part.get_class() == h5t.STRING and part.is_variable_str() for part in parts)
+        if is_text or {h5t.VLEN, h5t.REFERENCE} & {part.get_class() for part in parts}:  # its bytes are addresses
+            element = Unknown(f"{error.problem}. {error.remedy}")
+        return element, np.dtype(f"V{size}"), tid
     if dtype.kind == "c" and isinstance(element, Compound):  # of floats with a custom layout
         element = Number("complex", tid.get_size())
     return element, dtype, memory_type(tid, writing=False)
