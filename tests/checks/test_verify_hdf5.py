@@ -107,6 +107,19 @@ def test_a_file_that_is_cut_short_is_damaged(tmp_path: Path, level: Any) -> None
     assert problem.remedy.startswith("It may be cut short: compare its size with the original")
 
 
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize(("name", "first", "options", "tool"), [
+    ("a%d.h5", "a0.h5", {"driver": "family", "memb_size": 4096}, "h5repart"),
+    ("a", "a-m.h5", {"driver": "split"}, "h5repack"),
+])  # fmt: skip
+def test_a_part_of_a_file_names_the_tool_that_joins_it(tmp_path, name, first, options, tool, libver) -> None:
+    with h5py.File(tmp_path / name, "w", libver=libver, **options) as file:
+        file["data"] = np.arange(2000)
+    (problem,) = verify(tmp_path / first).problems
+    assert "this is one part of a" in problem.message
+    assert tool in problem.remedy
+
+
 def test_a_file_that_is_open_for_writing_elsewhere_is_not_damaged(tmp_path: Path) -> None:
     path = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     program = "import h5py, sys; file = h5py.File(sys.argv[1], 'a'); print('open', flush=True); input()"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import glob
 import math
 import os
+import re
 import threading
 import weakref
 from collections.abc import Container, Iterator, Mapping
@@ -48,6 +49,18 @@ BLOCK = 2**18  # bytes of one request
 _BLOCKS = 128
 _FORM = "bytes"
 _LONGEST_CHAIN = 64
+# what the first part of a file in several parts has at its start, the driver: problem and remedy
+_IN_PARTS = {
+    b"NCSAfami": (
+        "this is one part of a family of HDF5 files",
+        "Join them first, as by `h5repart -family_to_sec2 name%d.h5 whole.h5` for name0.h5, name1.h5 and so on.",
+    ),
+    b"NCSAmult": (
+        "this is one part of an HDF5 file that was written in several",
+        "Join them first, as by `h5repack name whole.h5` for name-m.h5 and name-r.h5.",
+    ),
+}
+_PARTS = re.compile(b"|".join(_IN_PARTS))
 
 _lock = threading.Lock()
 _known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
@@ -452,10 +465,19 @@ class SourceFile(OpenGroups):
                 remedy = "Another program has it open for writing: close it there, or give a copy."
                 raise errors.StoreLockedError(problem, store=location, remedy=remedy) from error
             remedy = "It may be cut short: compare its size with the original, and download or copy it again."
+            if driver := _PARTS.search(self._head()):
+                problem, remedy = _IN_PARTS[driver[0]]
             raise errors.UnsupportedFileError(problem, store=location, remedy=remedy) from error
         super().__init__(self.file.id)
         # the object that was opened last: HDF5 keeps its cache of decoded chunks with it
         self._last: tuple[bytes, Any] | None = None
+
+    def _head(self) -> bytes:
+        if self.remote is not None:
+            return self.remote.read_up_to(0, 1024)
+        with suppress(OSError), open(self.location, "rb") as file:
+            return file.read(1024)
+        return b""
 
     def state(self) -> list[Any]:
         """Return the size, and the time of the last change in nanoseconds or the tag of the server."""
