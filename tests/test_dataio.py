@@ -111,7 +111,7 @@ def test_a_serializer_is_the_default_one_or_refused():
             "zarr.")),
     ({"level": 1}, ("{'level': 1} is not a codec. Give a codec of numcodecs or zarr, or its configuration, a dict with "
                    "'id' or 'name'.")),
-    ({"name": "bytes"}, ("the codec 'bytes' is not one that this package decodes. Give a compressor or a filter; the "
+    ({"name": "bytes"}, ("the codec 'bytes' is in a position that is not supported. Give a compressor or a filter; the "
                         "codecs that make bytes and shards are not given here.")),
 ])  # fmt: skip
 def test_the_advice_for_a_codec(codec, advice):

@@ -28,6 +28,7 @@ from hdmf_zarr_backend.model.content import (
     LinkContent,
     NodeContent,
     Selection,
+    UnreadableContent,
     Values,
 )
 from hdmf_zarr_backend.model.element import (
@@ -67,7 +68,7 @@ KINDS: frozenset[str] = frozenset(
         "layout",  # of datasets without chunks: contiguous, compact, virtual, in external files
         "filters",
         "fill",
-        "unreadable",  # values of a dataset or an attribute that cannot be read, with the reason
+        "unreadable",  # a node, or values of a dataset or an attribute, that cannot be read, with the reason
         "value",
         "reference",  # target or selection, in datasets, compound fields and attributes
         "attribute",  # missing, extra, or with another value
@@ -660,6 +661,10 @@ class _Tables:
 
 
 def _compare_nodes(path: str, a: NodeContent, b: NodeContent, tables: _Tables | None) -> Iterator[Difference]:
+    if isinstance(a, UnreadableContent) or isinstance(b, UnreadableContent):
+        why_a, why_b = (each.reason if isinstance(each, UnreadableContent) else None for each in (a, b))
+        yield Difference(path, "unreadable", why_a, why_b)
+        return
     if isinstance(a, LinkContent) and isinstance(b, LinkContent):
         # two links may name one file in two ways, relative to where each of them is
         is_same_file = a.file == b.file or a.location == b.location

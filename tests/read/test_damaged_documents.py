@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, convert, verify
+from hdmf_zarr_backend import NWBZarrIO, compare, convert, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, MetadataError
 from tests.places import contents
@@ -149,7 +149,7 @@ def test_a_change_keeps_the_document_or_is_refused(tmp_path, zarr_format, damage
 @damages
 def test_it_is_reported(tmp_path, zarr_format, damage, capsys):
     path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=False)
-    kind = "library-missing" if zarr_format == 2 and damage is unknown_codec else "document-damaged"
+    kind = "library-missing" if damage is unknown_codec else "document-damaged"
     assert [problem.kind for problem in verify(path).problems if problem.path == BAD] == [kind]
     with warnings.catch_warnings(record=True, action="always") as caught:
         assert main(["inspect", str(path)]) == 0
@@ -157,6 +157,18 @@ def test_it_is_reported(tmp_path, zarr_format, damage, capsys):
     assert "good" in out
     is_parsed = zarr_format == 2 and damage in (unknown_codec, unknown_type)
     assert is_parsed or BAD in err + "".join(str(warning.message) for warning in caught)
+
+
+@damages
+@storages
+def test_all_others_are_compared(tmp_path, zarr_format, damage, consolidated):
+    path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=consolidated)
+    (difference,) = compare(path, path)
+    assert (difference.path, difference.kind) == (BAD, "unreadable")
+    whole = damaged(tmp_path / "whole.zarr", zarr_format, lambda document: None, consolidated=False)
+    found = {each.kind: each for each in compare(whole, path) if each.path == BAD}
+    assert found["unreadable"].a is None
+    assert found["unreadable"].b
 
 
 @pytest.mark.parametrize("text", ["[", "[1]"])

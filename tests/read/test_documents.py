@@ -214,7 +214,7 @@ REFUSED: list[tuple[Any, str]] = [
     (document(attributes=[]), "the attributes are not a JSON object"),
     (document(codecs=[1]), "codecs [1] is not a list of codecs"),
     (document(codecs=[]), "the codecs [] have no step that makes bytes"),
-    (document(codecs=[named("gzip", level=1)]), "the codec 'gzip' is unknown, or in the wrong position"),
+    (document(codecs=[named("gzip", level=1)]), "the codec 'gzip' is in a position that is not supported"),
     (document(codecs=[{"name": 5}]), "the codec {'name': 5} has no name"),
     (document(codecs=[named("bytes", endian="middle")]), "the byte order 'middle' is unknown"),
     (document(codecs=[*LITTLE, {"name": "lz9"}]), "the codec 'lz9' is not one that this package decodes"),
@@ -281,6 +281,13 @@ def test_what_is_wrong_is_said_with_the_node(found, problem):
     assert caught.value.remedy
     kind = "library-missing" if isinstance(caught.value, UnsupportedFileError) else "document-damaged"
     assert kind in {finding.kind for finding in verify(stored(found)).problems}
+
+
+def test_the_chunks_of_an_unreadable_array_at_the_root_are_its_own():
+    found = document(codecs=[{"name": "optional"}])
+    problems = verify({"zarr.json": json.dumps(found).encode(), "c/0/0": b"data"}).problems
+    assert [(each.path, each.kind) for each in problems] == [("/", "library-missing")]
+    assert "Convert the array with the program that wrote it." in problems[0].advice
 
 
 @pytest.mark.parametrize("key", ["fill_value", "data_type", "codecs"])

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.encoding.hdf5_values import decode_array, object_array, p
 from hdmf_zarr_backend.encoding.parser import Resolver, parse
 from hdmf_zarr_backend.encoding.references import decode_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, hdf5_note, notes_of, spec_location, visible
-from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
+from hdmf_zarr_backend.errors import DamagedFileError, MetadataError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -39,6 +39,7 @@ from hdmf_zarr_backend.model.content import (
     LinkContent,
     NodeContent,
     Selection,
+    UnreadableContent,
     Values,
     canonical_region,
     hdf5_filter,
@@ -291,6 +292,10 @@ def uneven_series(resolver: Resolver, changed: Set[str] | None = None) -> Iterat
             yield owner, "the data have {:,} samples, and the timestamps {:,}".format(*ends.values())
 
 
+def _unreadable(error: ZarrBackendError) -> UnreadableContent:
+    return UnreadableContent({}, f"{error.problem}. {error.remedy}")
+
+
 class ZarrContent(Mapping[str, NodeContent]):
     """`FileContent` of a Zarr file. Links are not followed; references are resolved, also through links."""
 
@@ -300,11 +305,15 @@ class ZarrContent(Mapping[str, NodeContent]):
         self.source = self._store.location
         warn_of_pending(self._store)
         # not from the inlined copies: what is compared is what any Zarr reader finds in the chunks
-        self._hierarchy = parse(self._store, use_inlined=False).hierarchy
+        parsed = parse(self._store, use_inlined=False, leave_out=True)
+        self._hierarchy = parsed.hierarchy
         self._resolver = Resolver(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
-        self._entries: dict[str, LinkContent | Node | dict[str, Any]] = {}  # links, nodes, and the notes of named types
+        # links, nodes, and the notes of named types
+        self._entries: dict[str, LinkContent | UnreadableContent | Node | dict[str, Any]] = {
+            absolute(path): _unreadable(error) for path, error in parsed.left_out.items()
+        }
         hidden: set[str] = set()
         for node_path, node in self._hierarchy.walk():
             if not hidden.isdisjoint((node_path, split(node_path)[0])):
@@ -345,7 +354,7 @@ class ZarrContent(Mapping[str, NodeContent]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _entry(self, path: str) -> LinkContent | Node | dict[str, Any] | None:
+    def _entry(self, path: str) -> LinkContent | UnreadableContent | Node | dict[str, Any] | None:
         entry = self._entries.get(path)
         return self._hierarchy.get(path) if entry is None else entry  # below the copied target of a link
 
@@ -356,8 +365,14 @@ class ZarrContent(Mapping[str, NodeContent]):
         entry = self._entry(path)
         if entry is None:
             raise KeyError(path)
-        if isinstance(entry, LinkContent):
+        if isinstance(entry, (LinkContent, UnreadableContent)):
             return entry
+        try:
+            return self._content(path, entry)
+        except MetadataError as error:  # the other nodes are readable
+            return _unreadable(error)
+
+    def _content(self, path: str, entry: Node | dict[str, Any]) -> NodeContent:
         with at(self.source, path):
             if isinstance(entry, dict):
                 noted = _with_notes({}, entry.get("attributes"), self._resolve)

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_g
 from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, indices_in
-from hdmf_zarr_backend.encoding.chunk_codec import MissingCodecError
+from hdmf_zarr_backend.encoding.data_types import MissingCodecError
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar

@@ -227,7 +227,7 @@ class _Check:
             try:
                 zarr3.parse_node(good[key], split(key)[0])
             except ZarrBackendError as error:  # this package cannot read it
-                self._report.add(split(key)[0], "document-damaged", error.problem)
+                self._report.problems.append(problem_of(error, split(key)[0]))
                 del good[key]
         hierarchy = registry.parse_documents(good)
         parser.check_root(self._store, hierarchy)
@@ -245,6 +245,8 @@ class _Check:
         known = {relative(problem.path) for problem in self._report.problems}
         for path in sorted({*parser.only_in_format_3(self._store, hierarchy, self._state)} - known):
             self._report.add(path, "document-missing", "only the metadata of Zarr format 3 have this object")
+        if as_dict(documents.get(zarr3.DOCUMENT)).get("node_type") == "array":
+            return  # all keys are its own
         members = parser.undescribed(self._store, hierarchy, {*documents, *self._damaged})
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"

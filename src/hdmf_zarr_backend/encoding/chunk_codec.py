@@ -27,7 +27,7 @@ from numcodecs import registry
 from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
-from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS
+from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS, MissingCodecError
 from hdmf_zarr_backend.encoding.dtypes import from_zarr_type, numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import PickleLimitError, UnsafePickleError, loads_data
 from hdmf_zarr_backend.model.element import check_characters
@@ -363,10 +363,6 @@ _PICKLE_NAMES = frozenset({"pickle", "numcodecs.pickle"})
 # For the advice of errors: extras of numcodecs, and packages with codecs of large recordings, by the id of the codec.
 _EXTRAS = {"msgpack2": "msgpack", "pcodec": "pcodec", "zfpy": "zfpy"}
 _PACKAGES = {"flac": "flac-numcodecs", "wavpack": "wavpack-numcodecs"}
-
-
-class MissingCodecError(errors.UnsupportedFileError, errors.MetadataError):
-    """A codec that is not installed, or not registered here. What goes on past a `MetadataError` goes on past this."""
 
 
 class PlugInError(ValueError):

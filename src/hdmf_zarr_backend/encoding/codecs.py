@@ -20,7 +20,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
-from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS, NUMBERS, Endian, endian_of, number_code
+from hdmf_zarr_backend.encoding.data_types import (
+    DTYPE_OPTIONS,
+    NUMBERS,
+    Endian,
+    MissingCodecError,
+    endian_of,
+    number_code,
+)
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.model.nodes import Order, Shards, StoredArray
 from hdmf_zarr_backend.options import CODECS, CodecName
@@ -54,6 +61,7 @@ _ORDERED = re.compile("^[<>=]?(?=[iufcmM][0-9])")
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
 _TO_BYTES = _SERIALIZERS | {"bytes"}
+_IN_PLACE = _TO_BYTES | {"transpose", "sharding_indexed", "blosc", "gzip", "zstd", "crc32c"}
 _REMEDY = "Convert the array with the program that wrote it."
 
 
@@ -186,7 +194,7 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     if name in _SERIALIZERS:
         filters.append({"id": name})
     elif name != "bytes":
-        raise MetadataError(f"the codec {name!r} is unknown, or in the wrong position", remedy=_REMEDY)
+        raise _refused(name)
     endian: Endian | None = configuration.get("endian") if name == "bytes" else None
     if endian not in (None, "little", "big"):
         raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
@@ -261,8 +269,15 @@ def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
     if name == "crc32c":
         return {"id": "crc32c", "location": "end"}
     if not name.startswith(_PREFIX):
-        raise MetadataError(f"the codec {name!r} is not one that this package decodes", remedy=_REMEDY)
+        raise _refused(name)
     return {"id": name.removeprefix(_PREFIX), **configuration}
+
+
+def _refused(name: str) -> MetadataError:
+    """Return the error for a codec that is unknown, or in the wrong position."""
+    if name in _IN_PLACE or name.startswith(_PREFIX):
+        return MetadataError(f"the codec {name!r} is in a position that is not supported", remedy=_REMEDY)
+    return MissingCodecError(f"the codec {name!r} is not one that this package decodes", remedy=_REMEDY)
 
 
 def is_chunk_shape(value: Any, axes: int) -> TypeGuard[list[int]]:

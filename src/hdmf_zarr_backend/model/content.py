@@ -109,7 +109,16 @@ class DatasetContent:
     has_storage: bool = True
 
 
-NodeContent: TypeAlias = GroupContent | DatasetContent | DatatypeContent | LinkContent
+@dataclass(frozen=True, slots=True)
+class UnreadableContent:
+    """A node whose document is damaged, or has something that is unknown here."""
+
+    kind: ClassVar[str] = "unreadable"
+    attributes: Mapping[str, AttributeContent]
+    reason: str
+
+
+NodeContent: TypeAlias = GroupContent | DatasetContent | DatatypeContent | LinkContent | UnreadableContent
 
 
 class FileContent(Protocol):
