@@ -104,6 +104,13 @@ def test_places_are_filled_in_where_they_were_not_known(cls):
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
+def test_a_path_of_any_length_is_shown_in_part():
+    error = ZarrBackendError("it is bad", path=f"a{'b' * 65_000}c")
+    assert len(str(error)) < 1100
+    assert re.fullmatch(r"it is bad \(/ab+\.\.\.b+c\)", str(error))
+    assert error.path == f"/a{'b' * 65_000}c"
+
+
 def test_errors_of_others_are_left_as_they_are():
     with pytest.raises(ValueError, match="none of ours"), at("/a.zarr", "x"):
         raise ValueError("none of ours")

@@ -92,6 +92,9 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(_one_line(message), category, stacklevel=level)
 
 
+_LONGEST_PATH = 1000  # letters of the path of a node in a message
+
+
 # The message is put together where it is shown: file and node are often filled in later, by `at`, far from where the
 # problem was noticed.
 class ZarrBackendError(Exception):
@@ -154,7 +157,10 @@ class ZarrBackendError(Exception):
 
     def _message(self, remedy: str) -> str:
         file = "" if self.store is None else f"{_one_line(self.store)}: "
-        node = "" if self.path is None else f" ({printable(self.path)})"
+        path = self.path or ""
+        if len(path) > _LONGEST_PATH:  # a file may have names of 65,000 letters
+            path = f"{path[: _LONGEST_PATH // 2]}...{path[-_LONGEST_PATH // 2 :]}"
+        node = f" ({printable(path)})" if path else ""
         return f"{file}{_one_line(self.problem)}{node}{f'. {_one_line(remedy)}' if remedy else ''}"
 
     def __reduce__(self) -> tuple[object, ...]:

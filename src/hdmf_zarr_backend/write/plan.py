@@ -316,7 +316,6 @@ def _elements(stored: StoredArray) -> tuple[Any, ...]:
 # Source: "Naming Files, Paths, and Namespaces" of the Windows documentation.
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_LETTERS = 200
 _LONGEST_KEY_NAME = 64  # bytes of the names of documents and most chunks, while they are written
 
 
@@ -348,7 +347,7 @@ def check_names(paths: Iterable[str], store: Store) -> None:
     size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(store.folder))) + _LONGEST_KEY_NAME
     if 0 < most <= size:
         what = f"a path of {len(longest):,} letters, {longest.count('/') + 1:,} groups deep,"
-        with at(store.folder, f"{absolute(longest)[:_LETTERS]}..."):
+        with at(store.folder, longest):
             problem = f"{what} is too long for this file system ({most:,} bytes with the folder)"
             raise NestingError(problem, remedy="Write to a zip file or an object store, or nest less deeply.")
 
