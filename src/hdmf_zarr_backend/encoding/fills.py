@@ -139,7 +139,8 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
                 return base64.b64decode(value, validate=True)
             except (ValueError, binascii.Error):
                 return value.encode("utf-8", "surrogatepass")
-        # hdmf-zarr up to 0.13 declared 0 for text and bytes.
+        # hdmf-zarr up to 0.13 declared 0 for text and bytes, which numcodecs stores as empty text; zarr-python 3.1 to
+        # 3.4 returns it as "0" where a chunk is not stored, and as empty text in the rest of a stored chunk
         return value if isinstance(value, str) else EMPTY_OBJECTS.get(codec_id, value)
     if value == 0 and dtype.kind in "SUV":
         return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
