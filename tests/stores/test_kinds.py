@@ -319,6 +319,20 @@ def test_a_zip_file_whose_names_have_backslashes_in_place_of_slashes(tmp_path):
     assert open_store(path).sizes("") == {key: len(value) for key, value in held.items()}
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_zip_file_of_the_folder_in_place_of_its_content(tmp_path, zarr_format):
+    path = tmp_path / "a.zarr.zip"
+    held = trees.write_builder({}, trees.root(trees.dataset("data", np.arange(10))), zarr_format=zarr_format)
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, value in held.items():
+            archive.writestr(f"a.zarr/{key}", value)
+    with pytest.raises(errors.NotZarrError, match=r"its folder 'a\.zarr' has one") as caught:
+        trees.read_builder(path)
+    url = f"zip://a.zarr::{path}"
+    assert f"Open {url} to read it" in caught.value.remedy
+    np.testing.assert_array_equal(trees.read_builder(url)["data"].data[:], np.arange(10))
+
+
 @pytest.mark.parametrize(("make", "view"), [
     (dict, MappingProxyType),
     pytest.param(zarr.storage.MemoryStore, lambda held: held.with_read_only(read_only=True), marks=needs_zarr_3),

@@ -606,6 +606,12 @@ def nothing_to_read(store: Store) -> errors.ZarrBackendError:
         return absent if local is None else not_found(local, store.location)
     if store.get(zarr2.ARRAY) is not None:
         return errors.NotZarrError("this is a single Zarr array", remedy=PATH_OF_FILE)
+    roots = (zarr2.GROUP, zarr3.DOCUMENT)
+    keys = sorted(store.list_documents()) if store.zip_file is not None else ()  # the archive has a list of them
+    if inside := [key.partition("/")[0] for key in keys if key.partition("/")[2] in roots]:
+        problem = f"the root of this zip file has neither .zgroup nor zarr.json, but its folder {inside[0]!r} has one"
+        remedy = f"Open zip://{inside[0]}::{store.location} to read it, or zip the content of the folder instead."
+        return errors.NotZarrError(problem, remedy=remedy)
     # the target of a link is not looked at for a message
     nodes: list[str] = []
     if store.folder is not None and not store.read_rules.is_linked:
