@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ReadOptions, compare, convert, validate, verify
+from hdmf_zarr_backend import Limits, ReadOptions, compare, convert, validate, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreLockedError
 from tests import samples
@@ -105,6 +105,17 @@ def test_a_file_that_is_cut_short_is_damaged(tmp_path: Path, level: Any) -> None
     assert (problem.path, problem.kind) == ("/", "object-damaged")
     assert "truncated file" in problem.message
     assert problem.remedy.startswith("It may be cut short: compare its size with the original")
+
+
+def test_of_values_that_were_never_written_one_block_is_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("one piece", (10**8,), "S3", fillvalue=b"abc")
+        file.create_dataset("chunks", (10**8,), h5py.string_dtype(), chunks=(10**4,))
+        file.create_dataset("written", data=np.arange(10), chunks=(5,))
+        file.create_dataset("partly", (10,), "i8", chunks=(5,))[0] = 1
+    report = verify(tmp_path / "a.h5", read_options=ReadOptions(limits=Limits(max_unwritten_bytes=2**40)))
+    assert (report.problems, report.arrays) == ([], 4)
+    assert 160 < report.nbytes < 2**24
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])

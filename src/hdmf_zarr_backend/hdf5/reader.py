@@ -338,6 +338,14 @@ class Hdf5Content(Mapping[str, content.NodeContent]):
             raise LinkRefusedError(f"{link.location!r} was not checked: {problem}", store=self.source)
         return holds(link.location, link.target)
 
+    def is_written(self, path: str) -> bool:
+        """Tell whether the values of a dataset were written, at least in part; else all are the fill value."""
+        with files.reading(self.source, path):
+            node = h5o.open(*self._file.within(raw_of(path)))
+            created = node.get_create_plist()
+            is_elsewhere = created.get_layout() == h5d.VIRTUAL or created.get_external_count()
+            return bool(is_elsewhere or node.get_storage_size())
+
     def _attributes(self, node: Any) -> dict[str, content.AttributeContent]:
         attributes = {}
         for name, attribute in attribute_names(node):
