@@ -368,20 +368,17 @@ class ZarrContent(Mapping[str, NodeContent]):
         if isinstance(entry, (LinkContent, UnreadableContent)):
             return entry
         try:
-            return self._content(path, entry)
+            with at(self.source, path):
+                if isinstance(entry, dict):
+                    noted = _with_notes({}, entry.get("attributes"), self._resolve)
+                    return DatatypeContent(noted, from_note(entry.get("type")))
+                attributes = self._attributes(path, entry)
+                if isinstance(entry, Group):
+                    return GroupContent(attributes)
+                is_spec = self._spec_path is not None and path.startswith(f"/{self._spec_path}/")
+                return self._arrays.content(relative(path), entry, attributes, is_spec=is_spec)
         except MetadataError as error:  # the other nodes are readable
             return _unreadable(error)
-
-    def _content(self, path: str, entry: Node | dict[str, Any]) -> NodeContent:
-        with at(self.source, path):
-            if isinstance(entry, dict):
-                noted = _with_notes({}, entry.get("attributes"), self._resolve)
-                return DatatypeContent(noted, from_note(entry.get("type")))
-            attributes = self._attributes(path, entry)
-            if isinstance(entry, Group):
-                return GroupContent(attributes)
-            is_spec = self._spec_path is not None and path.startswith(f"/{self._spec_path}/")
-            return self._arrays.content(relative(path), entry, attributes, is_spec=is_spec)
 
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
         """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""

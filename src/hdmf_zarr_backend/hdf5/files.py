@@ -465,19 +465,13 @@ class SourceFile(OpenGroups):
                 remedy = "Another program has it open for writing: close it there, or give a copy."
                 raise errors.StoreLockedError(problem, store=location, remedy=remedy) from error
             remedy = "It may be cut short: compare its size with the original, and download or copy it again."
-            if driver := _PARTS.search(self._head()):
-                problem, remedy = _IN_PARTS[driver[0]]
+            with suppress(OSError), _Stream(self.remote) if self.remote else open(location, "rb") as file:
+                if driver := _PARTS.search(file.read(1024)):
+                    problem, remedy = _IN_PARTS[driver[0]]
             raise errors.UnsupportedFileError(problem, store=location, remedy=remedy) from error
         super().__init__(self.file.id)
         # the object that was opened last: HDF5 keeps its cache of decoded chunks with it
         self._last: tuple[bytes, Any] | None = None
-
-    def _head(self) -> bytes:
-        if self.remote is not None:
-            return self.remote.read_up_to(0, 1024)
-        with suppress(OSError), open(self.location, "rb") as file:
-            return file.read(1024)
-        return b""
 
     def state(self) -> list[Any]:
         """Return the size, and the time of the last change in nanoseconds or the tag of the server."""
