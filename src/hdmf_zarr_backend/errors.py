@@ -157,10 +157,10 @@ class ZarrBackendError(Exception):
 
     def _message(self, remedy: str) -> str:
         file = "" if self.store is None else f"{_one_line(self.store)}: "
-        path = self.path or ""
+        path = printable(self.path or "")
         if len(path) > _LONGEST_PATH:  # a file may have names of 65,000 letters
             path = f"{path[: _LONGEST_PATH // 2]}...{path[-_LONGEST_PATH // 2 :]}"
-        node = f" ({printable(path)})" if path else ""
+        node = f" ({path})" if path else ""
         return f"{file}{_one_line(self.problem)}{node}{f'. {_one_line(remedy)}' if remedy else ''}"
 
     def __reduce__(self) -> tuple[object, ...]:

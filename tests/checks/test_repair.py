@@ -125,7 +125,8 @@ def test_a_damaged_document_is_saved_by_a_conversion_while_there_is_a_good_copy(
 def test_a_document_whose_codec_does_not_exist_does_not_replace_the_good_copy(store, codec, kind):
     with edited_json(store / "texts" / ("zarr.json" if is_v3(store) else ".zarray")) as document:
         if is_v3(store):
-            document["codecs"].append({"name": f"numcodecs.{codec.pop('id')}", "configuration": codec})
+            configuration = {key: value for key, value in codec.items() if key != "id"}
+            document["codecs"].append({"name": f"numcodecs.{codec['id']}", "configuration": configuration})
         else:
             document["compressor"] = codec
     before, texts = stored_files(store), trees.read_builder(store)["texts"].data[:].tolist()

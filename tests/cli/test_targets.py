@@ -15,6 +15,7 @@ from hdmf_zarr_backend.cli.changes import pairs_of
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES
 from tests.places import stored_files
+from tests.smallfiles import hdf5_file
 from tests.trees import dataset, root, write_builder
 
 
@@ -99,9 +100,12 @@ def test_files_that_are_there_are_left_out_and_told(nwb, tmp_path, zarrio, skipp
 
 
 def test_what_has_shards_by_its_settings_is_complete_in_format_3(nwb, tmp_path, skipped):
-    call = (nwb, tmp_path / "z.zarr", "--set", "**: shards=auto")
-    assert skipped(*call) == [False]
-    assert skipped(*call) == [True]
+    hdf5_file(tmp_path / "b.h5", data=np.arange(4))
+    out = tmp_path / "out"
+    call = (nwb, tmp_path / "b.h5", "-o", out, "--set", "acquisition/**: shards=auto")  # of which b.h5 has none
+    assert skipped(*call) == [False, False]
+    assert ((out / "a.nwb.zarr/zarr.json").exists(), (out / "b.h5.zarr/zarr.json").exists()) == (True, False)
+    assert skipped(*call) == [True, True]
 
 
 def test_a_source_that_has_changed_is_converted(nwb, tmp_path, zarrio, skipped):

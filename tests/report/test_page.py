@@ -237,6 +237,9 @@ def test_the_command_writes_a_page_and_replaces_none(plain, tmp_path, capsys, mo
     assert "--overwrite" in capsys.readouterr().err
     assert main(["report", "https://host/plain.nwb.zarr?sig=letters"]) == 2  # the name has no signature
     assert capsys.readouterr().err.startswith("zarrio: plain.nwb.zarr.html: the page already exists")
+    Path("host.html").touch()
+    assert main(["report", "https://host/"]) == 2  # it has no path
+    assert capsys.readouterr().err.startswith("zarrio: host.html: the page already exists")
     assert main(["report", str(plain), "--overwrite", "--level", "chunks"]) == 0
     assert main(["report", str(plain), "--no-check", "-o", "unchecked.html"]) == 0
     text = Path("unchecked.html").read_text(encoding="utf-8")

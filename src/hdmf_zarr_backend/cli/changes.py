@@ -287,8 +287,11 @@ def why_not_done(source: str, target: str, arguments: Namespace, storage_options
         reason, wanted = "", arguments.zarr_format
         # a Zarr file keeps its format, which only its metadata state; a converted one has that of the options
         if wanted is None and not _is_named_zarr(source):
-            needed = needed_format(arguments.settings, nczarr=arguments.nczarr, shards=arguments.shards)
-            wanted = default_format((2, 3), needed=needed)
+            options = {"nczarr": arguments.nczarr, "shards": arguments.shards}
+            needed = needed_format(None, **options)
+            # settings with shards ask for format 3 only where they apply, and not every file has such a dataset
+            if needed_format(arguments.settings, **options) == needed:
+                wanted = default_format((2, 3), needed=needed)
         if not is_whole_zarr(target, wanted, storage_options):
             reason = "has another Zarr format" if is_whole_zarr(target, None, storage_options) else "is incomplete"
     # servers give no times, or those of the upload

@@ -297,7 +297,8 @@ def report_command(arguments: Namespace) -> cli.Exit:
     if (arguments.other or "").endswith((".html", ".htm")):
         problem = f"{arguments.other}: a second path is a file to compare with"
         raise UsageError(problem, remedy=f"Name the page with -o {arguments.other}.")
-    output = arguments.output or f"{cli.name_of(arguments.path)}.html"
+    name = cli.name_of(arguments.path) or os.path.basename(os.path.abspath(arguments.path))  # "s3://bucket" and "."
+    output = arguments.output or f"{name}.html"
     _check_report(arguments, output)
     choices: dict[str, Any] = {"values": not arguments.structure, "check": not arguments.no_check}
     level: Any = arguments.level or "links"
