@@ -92,7 +92,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(_one_line(message), category, stacklevel=level)
 
 
-_LONGEST_PATH = 1000  # letters of the path of a node in a message
+_LONGEST_PATH = 400  # letters of the path of a node in a message
 
 
 # The message is put together where it is shown: file and node are often filled in later, by `at`, far from where the

@@ -318,6 +318,17 @@ def test_what_zarr_adds_to_a_short_document_is_not_stale(tmp_path):
     assert verify(path, "structure").problems == []
 
 
+@pytest.mark.parametrize("change", [{"fill_value": None}, {"codecs": [{"name": "bytes"}]}], ids=["fill", "codecs"])
+def test_a_copy_that_lacks_what_the_document_has_is_stale(tmp_path, change):
+    path = tmp_path / "a.zarr"
+    zarr.create_group(path, zarr_format=3).create_array("x", data=np.arange(3), compressors=None)
+    with warnings.catch_warnings(action="ignore"):
+        zarr.consolidate_metadata(path)
+    with edited_json(path / "zarr.json") as document:
+        document["consolidated_metadata"]["metadata"]["x"].update(change)
+    assert [problem.kind for problem in verify(path, "structure").problems] == ["consolidated-stale"]
+
+
 def test_what_zarr_consolidates_of_both_formats_is_not_stale(tmp_path):
     """It calls rows `struct`, which are `structured` in their own documents, and writes their fill values otherwise."""
     if not hasattr(zarr.dtype, "Struct"):

@@ -14,7 +14,7 @@ import pytest
 from h5py import h5a, h5d, h5o, h5p, h5s, h5t
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend import ZarrDataIO, compare, convert, verify
+from hdmf_zarr_backend import ZarrDataIO, compare, convert, repair, verify
 from hdmf_zarr_backend.encoding.elements import to_hdmf
 from hdmf_zarr_backend.encoding.hdf5_types import to_hdf5, to_note
 from hdmf_zarr_backend.errors import ResourceError, ValueRefusedError
@@ -336,6 +336,7 @@ def test_it_comes_back(tmp_path, name, zarr_format):
     assert differences(tmp_path / "a.h5", there_and_back(tmp_path, FILES[name], zarr_format)) == []
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr") == []
     assert verify(tmp_path / "a.zarr").problems == []
+    assert repair(tmp_path / "a.zarr", drop_links=True).done == []
 
 
 @pytest.mark.parametrize("dtype", [

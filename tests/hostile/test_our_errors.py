@@ -75,6 +75,7 @@ def _row(member: Any, name: bytes = b"a") -> Any:
     (h5t.array_create(h5t.UNIX_D32LE, (2,)), "no counterpart in NumPy"),
     (_row(h5t.UNIX_D64LE), "no counterpart in NumPy"),
     (h5t.vlen_create(h5t.STD_REF_DSETREG), "sequences of region references"),
+    (h5t.vlen_create(_row(h5t.STD_REF_DSETREG)), "sequences of region references"),
 ])  # fmt: skip
 def test_types_of_hdf5_that_have_no_place_are_refused_by_name(tmp_path, run, tid, said):
     with h5py.File(tmp_path / "attribute.h5", "w") as file:

@@ -410,8 +410,9 @@ class ZarrContent(Mapping[str, NodeContent]):
         try:
             source, path, target = self._resolver.find_inside(source, path)
         except ReferenceTargetError as error:
-            is_datatype = error.store == self.source and isinstance(self._entries.get(error.path or ""), dict)
-            return Target(error.path if is_datatype else DANGLING)
+            # a named type, or a node that is left out
+            entry = self._entries.get(error.path or "") if error.store == self.source else None
+            return Target(error.path if isinstance(entry, (dict, UnreadableContent)) else DANGLING)
         except ZarrBackendError:
             return Target(DANGLING)
         if target is None:

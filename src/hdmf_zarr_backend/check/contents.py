@@ -471,7 +471,8 @@ class _Checker:
         except errors.ResourceError:
             raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
-            problem = None if self._is_named_type(reference) else ("dangling", _message(error))
+            is_type = reference.source == THIS_FILE and is_named_type(main.hierarchy, reference.node_path)
+            problem = None if is_type else ("dangling", _message(error))
         else:
             for what, expected, actual in (
                 (f"the object at {reference.path!r}", reference.object_id, node.attributes.get("object_id")),
@@ -486,11 +487,12 @@ class _Checker:
         self._known[key] = problem
         return problem
 
-    def _is_named_type(self, reference: references.ZarrReference) -> bool:
-        """Tell whether the target is a named type of HDF5, which only the note of its group has."""
-        parent, name = split(reference.node_path)
-        group = self._resolver.main.hierarchy.get(parent) if reference.source == THIS_FILE else None
-        return group is not None and name in as_dict(hdf5_note(group).get("datatypes"))
+
+def is_named_type(hierarchy: Hierarchy, path: str) -> bool:
+    """Tell whether the target of a link or reference is a named type of HDF5, which only the note of its group has."""
+    parent, name = split(path)
+    group = hierarchy.get(parent)
+    return group is not None and name in as_dict(hdf5_note(group).get("datatypes"))
 
 
 def _message(error: BaseException) -> str:

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import islice
 from typing import Any
 
 from hdmf_zarr_backend.check.contents import kind_of, note_unchecked
@@ -38,16 +37,18 @@ def verify_hdf5(store: Store, level: str, progress: Progress) -> Report:
         return report
     with closing(content):
         datasets = dict(_checked(content, report))
-        total = sum(math.prod(node.shape or ()) * element_bytes(node.dtype) for node in datasets.values())
-        with reporting(progress, total):
+        sizes = {path: math.prod(node.shape or ()) * element_bytes(node.dtype) for path, node in datasets.items()}
+        with reporting(progress, sum(sizes.values())):
             for path, node in datasets.items():
                 try:
-                    parts = None if content.is_written(path) else 1  # all others would be the same
-                    for block in islice(blocks(node, node), parts):
+                    is_written = content.is_written(path)
+                    for block in blocks(node, node):
                         values = node.read(block)
                         _check_targets(path, values, report)
-                        progress.advance(path, values.size * element_bytes(node.dtype))
                         report.nbytes += values.nbytes
+                        progress.advance(path, values.size * element_bytes(node.dtype) if is_written else sizes[path])
+                        if not is_written:  # all other blocks are the same
+                            break
                 except _ERRORS as error:
                     report.add(path, _kind(error, "chunk-damaged"), error.problem)
                     continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf_zarr_backend import errors
-from hdmf_zarr_backend.check.contents import kind_of
+from hdmf_zarr_backend.check.contents import is_named_type, kind_of
 from hdmf_zarr_backend.check.findings import Problem, Report, problem_lines
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.elements import is_inlined, is_read_at_open
@@ -23,7 +23,7 @@ from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments, printabl
 from hdmf_zarr_backend.hdmf.from_zarr import UNFIT, derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
@@ -313,6 +313,8 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
         try:
             target = decode_links({LINKS: [entry]})[0].target
             resolver.find(resolver.main, target.source, target.node_path)
+        except errors.ReferenceTargetError as error:
+            return error.store == store.location and is_named_type(hierarchy, relative(error.path or ""))
         except (ZarrBackendError, OSError) as error:  # a server that is down says nothing about the target
             return not isinstance(error, errors.DamagedFileError)
         return True

@@ -384,7 +384,9 @@ def _text(document: dict[str, Any]) -> str:
             node = zarr3.parse_node(plain, "")
             if isinstance(node, Dataset):
                 node.stored.original = None
-                plain.update(zarr3.encode_node(node))
+                own = zarr3.encode_node(node)
+                names = ("data_type", "fill_value") if isinstance(plain.get("data_type"), dict) else ()
+                plain.update({key: own[key] for key in (*names, "chunk_key_encoding")})
         plain = {key: value for key, value in plain.items() if value or key not in _OPTIONAL}
     return json.dumps(plain, sort_keys=True)
 

@@ -379,6 +379,9 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
         value, kind, remark = attributes[stored], types.get(stored), remarks.get(stored)
         if value is None:
             continue  # HDMF has no attributes without a value
+        if type(value) is str and kind is None and remark is None:  # most are
+            decoded[name] = value
+            continue
         try:
             if isinstance(remark, dict):
                 decoded[name] = _decode_remarked(value, remark)

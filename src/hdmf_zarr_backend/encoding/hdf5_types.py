@@ -57,6 +57,15 @@ def raw_of(text: Any) -> bytes:
     return str(text).encode("utf-8", "surrogateescape")
 
 
+def _has_regions(element: Element) -> bool:
+    match element:
+        case Compound():
+            return any(_has_regions(field) for _, field in element.fields)
+        case ArrayOf(base) | Sequence(base):
+            return _has_regions(base)
+    return element == REGION
+
+
 def _as_h5py(element: Element) -> Element:
     """Return what h5py makes of a type: a bool, a complex number, a date, a number, or an array with more axes."""
     match element:
@@ -67,7 +76,7 @@ def _as_h5py(element: Element) -> Element:
             return Number("complex", 2 * part.size, part.byte_order, None if is_packed else element)
         case ArrayOf(ArrayOf(base, inner), shape):
             return ArrayOf(base, (*shape, *inner))
-        case Sequence(Reference(True)) | Sequence(ArrayOf(Reference(True))):  # h5py writes beyond the end of an array
+        case Sequence(base) if _has_regions(base):  # h5py writes beyond the end of an array
             problem = "sequences of region references cannot be stored"
             raise ValueRefusedError(problem, remedy="Store each region reference in an element of its own.")
         case Opaque(size, tag) if tag.startswith(_NUMPY):  # of `h5py.opaque_dtype`

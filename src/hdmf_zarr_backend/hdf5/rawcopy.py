@@ -353,7 +353,9 @@ class ContiguousH5Source:
 
     def _run(self, region: Region) -> Array:
         """Return the elements of a region that is one run of bytes."""
-        first = int(np.ravel_multi_index([part.start for part in region], self.shape))
+        first = 0  # NumPy's own function takes four times as long
+        for part, length in zip(region, self.shape, strict=True):
+            first = first * length + part.start
         count, size = math.prod(lengths_of(region)), self.dtype.itemsize
         return np.frombuffer(self.file.read(self.offset + first * size, count * size), self.dtype)
 

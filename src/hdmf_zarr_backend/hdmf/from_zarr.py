@@ -285,7 +285,7 @@ def derive(
         others = [
             (path, planned.node)
             for path, planned in plan.arrays.items()
-            if _form(path, old.get(path)) not in (None, _form(path, planned.node))
+            if (form := _form(path, old.get(path))) is not None and form != _form(path, planned.node)
         ]
         if others:
             hiding = {zarr3.DOCUMENT: registry.sealed(dump(registry.hiding_document()))}
