@@ -306,6 +306,7 @@ def test_what_zarr_consolidates_is_not_stale(store):
     assert verify(store, "structure").problems == []
 
 
+@needs_zarr_3
 def test_what_zarr_adds_to_a_short_document_is_not_stale(tmp_path):
     """It writes the defaults, which TensorStore leaves out."""
     path = tmp_path / "a.zarr"
@@ -318,6 +319,7 @@ def test_what_zarr_adds_to_a_short_document_is_not_stale(tmp_path):
     assert verify(path, "structure").problems == []
 
 
+@needs_zarr_3
 @pytest.mark.parametrize("change", [{"fill_value": None}, {"codecs": [{"name": "bytes"}]}], ids=["fill", "codecs"])
 def test_a_copy_that_lacks_what_the_document_has_is_stale(tmp_path, change):
     path = tmp_path / "a.zarr"

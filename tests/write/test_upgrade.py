@@ -27,6 +27,7 @@ from tests.options import arguments
 from tests.places import store_files
 from tests.transaction.steps import State, Steps, states
 from tests.trees import read_builder, write_builder
+from tests.zarrs import needs_zarr_3
 
 OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
@@ -286,6 +287,7 @@ def test_a_dry_run_on_the_command_line(rich: Path, tmp_path: Path, capsys: pytes
     assert [stats(path) for path in paths] == before
 
 
+@needs_zarr_3
 def test_a_document_of_attributes_that_only_the_consolidated_one_has_is_no_difference(tmp_path):
     group = zarr.create_group(tmp_path / "a.zarr", zarr_format=2)
     group.create_array("x", data=np.arange(3))
