@@ -135,9 +135,7 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
     is_text = description.kind in ("text", "ascii")
     value = stored_fill(created, dtype, is_text=is_text)
     is_zero = not (value[()] if is_text else value.tobytes().strip(b"\0"))
-    # netCDF tells a defined one from none; without chunks, HDF5 would write it before the values
-    is_kept = defined == h5d.FILL_VALUE_USER_DEFINED and created.get_layout() == h5d.CHUNKED
-    if is_zero and (is_text or not is_kept):
+    if is_zero and (is_text or defined != h5d.FILL_VALUE_USER_DEFINED):  # netCDF tells a defined one from none
         return
     if description.maxshape is not None and not is_zero:
         fill: Any = value[()] if is_text else value.astype(description.dtype)[()]
