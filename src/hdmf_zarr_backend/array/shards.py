@@ -363,7 +363,7 @@ def chunks_in_shard(array: StoredArray, shard: Index) -> Iterator[Index]:
 
 
 def shard_named(array: StoredArray, name: str) -> Index | None:
-    """Return the shard, or chunk, whose key ends in ``name``, None if the array has no such one."""
+    """Return the shard, or chunk, whose key ends in ``name``, None if the array has none."""
     stored = array.chunk_keys.index(name, len(array.stored_shape))
     if stored is None:
         return None

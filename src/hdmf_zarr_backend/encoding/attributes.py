@@ -386,7 +386,7 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
             if isinstance(remark, dict):
                 decoded[name] = _decode_remarked(value, remark)
             elif isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:
-                array = _typed(_numbers(value), np.dtype(kind))  # netcdf-c writes >S1 for text, which is no number
+                array = _typed(_numbers(value), np.dtype(kind))  # netcdf-c gives text the type >S1, not a number's
                 decoded[name] = array if array.ndim else array[()]
             elif is_reference(value):
                 decoded[name] = resolve(value)

@@ -53,7 +53,8 @@ BYTE_ORDER = "byteorder"
 
 # No specification has these names. zarr-python reads and writes them; TensorStore does not.
 _PREFIX = "numcodecs."
-_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")  # in the order of their numbers in format 2
+_SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
+_SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
 # how a data type in their options begins that has a byte order, or may have one
 _WITHOUT_ORDER = re.compile(r"\|.*|[<>=]?[biu]1|bool|u?int8")
@@ -61,7 +62,7 @@ _ORDERED = re.compile("^[<>=]?(?=[iufcmM][0-9])")
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
 _TO_BYTES = _SERIALIZERS | {"bytes"}
-_IN_PLACE = _TO_BYTES | {"transpose", "sharding_indexed", "blosc", "gzip", "zstd", "crc32c"}
+_DECODED = _TO_BYTES | {"transpose", "sharding_indexed", "blosc", "gzip", "zstd", "crc32c"}
 _REMEDY = "Convert the array with the program that wrote it."
 
 
@@ -171,7 +172,7 @@ def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
         return {"name": name, "configuration": {"level": rest.get("level", int(name == "gzip")), **checksum}}
     if name == "blosc" and not rest.keys() - {"cname", "clevel", "shuffle", "blocksize"}:
         shuffle = rest.get("shuffle", 1)
-        if not isinstance(shuffle, int) or shuffle not in range(3):  # -1: by the size of an element
+        if not isinstance(shuffle, int) or shuffle not in _SHUFFLES:  # -1: by the size of an element
             shuffle = 2 if itemsize == 1 else 1
         usual = {"typesize": itemsize, "cname": "lz4", "clevel": 5, "shuffle": "", "blocksize": 0}
         return {"name": "blosc", "configuration": {**usual, **rest, "shuffle": _SHUFFLES[shuffle]}}
@@ -258,11 +259,11 @@ def order_of(permutation: list[int]) -> Order:
 def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
     if name == "blosc":
         shuffle = configuration.get("shuffle", "noshuffle")
-        if shuffle not in _SHUFFLES:
+        if shuffle not in _SHUFFLE_NUMBERS:
             raise MetadataError(f"Blosc does not have the shuffle {shuffle!r}", remedy=_REMEDY)
         kept: dict[str, Any] = {key: configuration[key] for key in ("cname", "clevel") if key in configuration}
-        blocksize = configuration.get("blocksize", 0)
-        return {"id": "blosc", **kept, "shuffle": _SHUFFLES.index(shuffle), "blocksize": blocksize}
+        number, blocksize = _SHUFFLE_NUMBERS[shuffle], configuration.get("blocksize", 0)
+        return {"id": "blosc", **kept, "shuffle": number, "blocksize": blocksize}
     if name in ("gzip", "zstd"):
         checksum = {"checksum": True} if name == "zstd" and configuration.get("checksum") else {}
         return {"id": name, "level": configuration.get("level", int(name == "gzip")), **checksum}
@@ -275,7 +276,7 @@ def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
 
 def _refused(name: str) -> MetadataError:
     """Return the error for a codec that is unknown, or in the wrong position."""
-    if name in _IN_PLACE or name.startswith(_PREFIX):
+    if name in _DECODED or name.startswith(_PREFIX):
         return MetadataError(f"the codec {name!r} is in a position that is not supported", remedy=_REMEDY)
     return MissingCodecError(f"the codec {name!r} is not one that this package decodes", remedy=_REMEDY)
 

@@ -85,7 +85,7 @@ class NodeReader:
         self._arrays = ArrayReader(self.store, stated_target, as_hdf5=False)
 
     def small(self, path: str) -> Dataset | None:
-        """Return a dataset that is one chunk of few values, None if there is no such one."""
+        """Return a dataset of few values in one chunk, None if there is none."""
         node = self.hierarchy.get(path)
         if isinstance(node, Dataset) and 0 < node.stored.size <= _SMALL and math.prod(node.stored.grid) == 1:
             return node
