@@ -365,6 +365,10 @@ class UnsupportedFileError(ZarrBackendError):
     """A file of a kind that cannot be read, such as NWB 1.x."""
 
 
+class MissingCodecError(UnsupportedFileError, MetadataError):
+    """A codec that is not installed, or not registered here. What goes on past a `MetadataError` goes on past this."""
+
+
 class DamagedMetadataWarning(UserWarning):
     """The consolidated document cannot be used; the documents of the nodes are read instead."""
 

@@ -20,7 +20,6 @@ from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_g
 from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, indices_in
-from hdmf_zarr_backend.encoding.data_types import MissingCodecError
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
@@ -129,7 +128,7 @@ class DecodeTask:
         """Decode the chunks."""
         try:
             decoded = Decoded(done=self.nbytes * len(self.indices))
-        except MissingCodecError as error:  # it is registered in the parent process only
+        except errors.MissingCodecError as error:  # it is registered in the parent process only
             return Decoded(lack=problem_of(error, self.path))
         reader = ChunkReader(self.store, self.path, self.node.stored, ChunkCache(0))
         shards = None if self.node.stored.shards is None else ShardReader(self.store, self.path, self.node.stored)

@@ -27,7 +27,7 @@ from numcodecs import registry
 from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
-from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS, MissingCodecError
+from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS
 from hdmf_zarr_backend.encoding.dtypes import from_zarr_type, numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import PickleLimitError, UnsafePickleError, loads_data
 from hdmf_zarr_backend.model.element import check_characters
@@ -400,7 +400,7 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
             codec_class = entry.load()
         except Exception as error:
             problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
-            raise MissingCodecError(problem, remedy="Repair or reinstall the package that has it.") from error
+            raise errors.MissingCodecError(problem, remedy="Repair or reinstall the package that has it.") from error
         registry.register_codec(codec_class, codec_id=codec_id)
     module = str(getattr(codec_class, "__module__", "")).partition(".")[0]
     unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
@@ -408,7 +408,7 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
         package = _PACKAGES.get(str(codec_id))
         at_top = " at the top of a module that the workers import (not below `if __name__`), or use executor='threads'"
         install = f"Install it: pip install {package}" if package else "Install its package, if you trust this file"
-        raise MissingCodecError(
+        raise errors.MissingCodecError(
             f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name "
             "registered",
             remedy=f"{install}, or register it with numcodecs.register_codec{at_top if parent_process() else ''}; "
@@ -492,7 +492,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
             problem = f"the codec {codec_id!r} is not available here ({error})"
             extra = _EXTRAS.get(codec_id)
             remedy = f"Install it: pip install 'numcodecs[{extra}]'." if extra else "Install a numcodecs that has it."
-            raise MissingCodecError(problem, remedy=remedy) from error
+            raise errors.MissingCodecError(problem, remedy=remedy) from error
         raise errors.MetadataError(f"the codec configuration {config!r} is not usable ({error})") from error
 
 
@@ -725,7 +725,7 @@ def check_given(array: StoredArray) -> None:
     """Refuse options that a codec of a new array does not have, where the user gave the codecs."""
     try:
         codec = chunk_codec(array)
-    except MissingCodecError:
+    except errors.MissingCodecError:
         raise
     except errors.MetadataError as error:
         raise errors.UsageError(error.problem, remedy="Correct the codec or its options.") from error

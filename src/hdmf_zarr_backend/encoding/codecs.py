@@ -20,15 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
-from hdmf_zarr_backend.encoding.data_types import (
-    DTYPE_OPTIONS,
-    NUMBERS,
-    Endian,
-    MissingCodecError,
-    endian_of,
-    number_code,
-)
-from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.encoding.data_types import DTYPE_OPTIONS, NUMBERS, Endian, endian_of, number_code
+from hdmf_zarr_backend.errors import MetadataError, MissingCodecError, UsageError
 from hdmf_zarr_backend.model.nodes import Order, Shards, StoredArray
 from hdmf_zarr_backend.options import CODECS, CodecName
 

@@ -17,7 +17,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import UTF8, ByteOrder, Element, Number, NumberKind, Opaque, Text, Time
 
 if TYPE_CHECKING:
@@ -59,10 +59,6 @@ _FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
 DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 # The core specification names opaque bytes by their bits: r24 has three bytes.
 _RAW_BITS = re.compile(r"r([1-9][0-9]*)")
-
-
-class MissingCodecError(UnsupportedFileError, MetadataError):
-    """A codec that is not installed, or not registered here. What goes on past a `MetadataError` goes on past this."""
 
 
 def number_code(number: Number, byte_order: str = "<") -> str:
