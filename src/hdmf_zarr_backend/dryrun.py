@@ -33,7 +33,7 @@ from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import is_url, location_of
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, grid_of, join, relative
-from hdmf_zarr_backend.model.render import PLAIN, Form, View, item_tree, render, size_text
+from hdmf_zarr_backend.model.render import PLAIN, Form, View, render, size_text
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
 from hdmf_zarr_backend.outline import Outline, format_label, outline_html
 from hdmf_zarr_backend.store.opening import is_hdf5
@@ -147,7 +147,7 @@ class DryRun(View):
     def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
         """Return what the command prints in a ``form``, of a file ``name``: numbers, and the tree."""
         outline = self.outline()
-        return [*self.heading(name), "", *render(item_tree(self.hierarchy, outline.describe), outline.columns)]
+        return [*self.heading(name), "", *render(outline.tree(), outline.columns)]
 
     def _repr_html_(self) -> str:
         return outline_html(self.outline(), "; ".join(self.heading()))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from hdmf_zarr_backend.encoding import reserved
@@ -17,13 +18,11 @@ from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.registry import BOTH
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn, without_secrets
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, absolute, grid_of, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, absolute, grid_of, join, split
 from hdmf_zarr_backend.model.render import (
     UNICODE,
     Column,
-    Description,
     Item,
-    Leaf,
     Sum,
     counted,
     escape,
@@ -52,7 +51,6 @@ class Outline:
     stored: dict[str, int] | None = None  # ``{path: bytes}`` of the chunks of each array, None if not requested
     specs: bool = False  # show the cached specifications
     values: bool = False  # show the values of attributes, not only the references among them
-    times: str = UNICODE.times  # separator between the lengths of a shape
     has_both: bool = False
     is_hdf5: bool = False  # the nodes are those of an HDF5 file, as they are in Zarr after a conversion
     datasets: dict[str, Any] | None = None  # ``{path: value}`` of small datasets, None if not requested
@@ -161,57 +159,59 @@ class Outline:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that `describe` returns."""
+        """The columns of the tree."""
         first = [Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right")]
         shards = [Column("shards")] if self.has_shards else []
         stored = [] if self.stored is None else [Column("stored", "right"), Column("ratio", "right")]
         values = [] if self.datasets is None else [Column("value")]
         return (*first, *shards, Column("codecs"), Column("size", "right"), *stored, *values)
 
-    def describe(self, path: str, node: Node) -> Description:
-        """Return the description of a node for `model.render`."""
+    def tree(self, times: str = UNICODE.times) -> Item:
+        """Return the tree of the nodes, for `model.render`; ``times`` is between the lengths of a shape."""
+        return item_tree(self.hierarchy, partial(self._item, times))
+
+    def _item(self, times: str, path: str, node: Node) -> Item:
         entry = self._entry(path, node)
         data_type = entry["type"] or ""
-        targets = {name: ", ".join(map(target_text, items)) for name, items in entry.get("references", {}).items()}
-        attributes = [Leaf(f"@{name}", "reference", target=target) for name, target in targets.items()]
-        for name, value in sorted(entry.get("attributes", {}).items()):
-            text = json.dumps(value, ensure_ascii=False, default=repr)
-            attributes.append(Leaf(f"@{name}", text=_shortened(text, _VALUE_LENGTH)))
-        if isinstance(node, Dataset):
-            label, count, size = entry["dtype"], entry["chunk_count"], entry["bytes"]
-            cells = [
-                data_type,
-                label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
-                lengths_text(entry["shape"], self.times) or "scalar",
-                lengths_text(entry["chunks"], self.times) if count > 1 else "",
-                f"{count:,}",
-                *([lengths_text(entry["shards"] or (), self.times)] if self.has_shards else []),
-                ", ".join(entry["codecs"]),
-                "" if size is None else size_text(size),
-            ]
-            if self.stored is not None:
-                stored = entry["stored_bytes"]
-                cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
-            if self.datasets is not None:
-                cells.append(_shortened(" ".join(str(self.datasets.get(path, "")).split()), _LABEL_LENGTH))
-            return Description(cells, size or 0, attributes, likeness=(data_type, label))
-        if path == self.spec_path and not self.specs:
+        item = Item(split(path)[1] or "/", path, node, [data_type])
+        if path == self.spec_path and not self.specs and isinstance(node, Group):
             known = reserved.cached_versions(self.hierarchy)
             cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in known.items()]
-            return Description([data_type], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
-        links = [Leaf(link["name"], "link", target=target_text(link["target"])) for link in self._links(path, node)]
-        return Description([data_type], attributes=attributes, links=links, likeness=data_type)
+            item.text = f"cached specifications: {'; '.join(cached) or 'none'}"
+            return item  # which is not counted
+        targets = {name: ", ".join(map(target_text, items)) for name, items in entry.get("references", {}).items()}
+        attributes = [Item(f"@{name}", cells=["reference"], target=target) for name, target in targets.items()]
+        for name, value in sorted(entry.get("attributes", {}).items()):
+            text = json.dumps(value, ensure_ascii=False, default=repr)
+            attributes.append(Item(f"@{name}", cells=[""], text=_shortened(text, _VALUE_LENGTH)))
+        item.attributes = attributes
+        if isinstance(node, Group):
+            links = ((link["name"], target_text(link["target"])) for link in self._links(path, node))
+            item.members = [Item(name, cells=["link"], target=target, sum=Sum(links=1)) for name, target in links]
+            item.sum, item.likeness = Sum(groups=1), data_type
+            return item
+        label, count, size = entry["dtype"], entry["chunk_count"], entry["bytes"]
+        item.sum = Sum(arrays=1, size=size or 0, stored=entry.get("stored_bytes", 0))
+        item.likeness = data_type, label, len(node.stored.shape)
+        item.cells = cells = [
+            data_type,
+            label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
+            lengths_text(entry["shape"], times) or "scalar",
+            lengths_text(entry["chunks"], times) if count > 1 else "",
+            f"{count:,}",
+            *([lengths_text(entry["shards"] or (), times)] if self.has_shards else []),
+            ", ".join(entry["codecs"]),
+            "" if size is None else size_text(size),
+        ]
+        if self.stored is not None:
+            stored = entry["stored_bytes"]
+            cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
+        if self.datasets is not None:
+            cells.append(_shortened(" ".join(str(self.datasets.get(path, "")).split()), _LABEL_LENGTH))
+        return item
 
-    def heading(self, name: str) -> str:
-        """Return one line about the file, with ``name`` as its name: what is shown, and the bytes of numbers."""
-        total = Sum()
-        for path, node in self._visible():
-            if isinstance(node, Dataset):
-                total.arrays += 1
-                total.size += (describe_any(node).itemsize or 0) * node.stored.size
-            else:
-                total.groups += 1
-                total.links += len(self._resolver.main.links(path, node))
+    def heading(self, name: str, total: Sum) -> str:
+        """Return one line about the file, with ``name`` as its name: the ``total`` of its tree."""
         parts = [format_label(self.zarr_format)]
         parts += [] if self.is_hdf5 else ["consolidated" if self.consolidated else "not consolidated"]
         parts += [counted(n, noun) for n, noun in total.counts()]
@@ -296,27 +296,26 @@ TREE_STYLE: Final = """\
 
 def outline_html(outline: Outline, heading: str | None = None) -> str:
     """Return a file as HTML for a notebook: one line about it, and its tree."""
-    heading = escape(heading or outline.heading(outline.location))
-    return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
+    root = outline.tree()
+    heading = escape(heading or outline.heading(outline.location, root.sum))
+    return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(root, outline.columns)}</div>"
 
 
-def tree_html(outline: Outline) -> str:
+def tree_html(root: Item, columns: Sequence[Column]) -> str:
     """Return the tree of a file, from top to bottom."""
-    titles = [column.title for column in outline.columns]
+    titles = [column.title for column in columns]
     parts: list[str] = []
     # a stack replaces recursion, since a file may be nested deeply
-    pending: list[tuple[Item | str, int]] = [(item_tree(outline.hierarchy, outline.describe), 0)]
+    pending: list[tuple[Item | str, int]] = [(root, 0)]
     while pending:
         item, level = pending.pop()
         if isinstance(item, str):
             parts.append(item)
-        elif item.leaf is not None:
-            parts.append(_leaf(item.leaf))
-        elif item.members or item.description.attributes:
+        elif item.members or item.attributes:
             # the first two levels are open; more would be pages of text in a notebook
             is_open = " open" if level <= 1 and not isinstance(item.node, Dataset) else ""
-            parts.append(f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>")
-            children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
+            parts.append(f"<details{is_open}><summary>{_line(item, titles, is_root=level == 0)}</summary>")
+            children: list[Item | str] = [*item.attributes]
             for each in folded(item.members, show_all=False):
                 if isinstance(each, list):
                     names = escape(f"{each[0].name} to {each[-1].name}")
@@ -327,7 +326,7 @@ def tree_html(outline: Outline) -> str:
             pending.append(("</details>", level))
             pending += [(child, level + 1) for child in reversed(children)]
         else:
-            parts.append(f'<div class="leaf">{_node(item, titles, is_root=level == 0)}</div>')
+            parts.append(f'<div class="leaf">{_line(item, titles, is_root=level == 0)}</div>')
     return f'<div class="zarr-tree">{"".join(parts)}</div>'
 
 
@@ -335,24 +334,17 @@ _CELLS = {"count": "{} chunks", "shards": "in shards of {}", "ratio": "ratio {}"
 """Text of the cells of a column, where a cell alone would not be understood."""
 
 
-def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
-    described = item.description
+def _line(item: Item, titles: list[str], *, is_root: bool) -> str:
     details: list[str] = []
     if isinstance(item.node, Dataset):
-        for title, cell in zip(titles, described.cells, strict=False):
+        for title, cell in zip(titles, item.cells, strict=False):
             if cell and (title, cell) != ("count", "1"):
                 text = escape(_CELLS.get(title, "{}").format(cell))
                 details.append(f'<span title="{escape(title)}">{text}</span>')
+    elif item.node is None:
+        target = f"→ {item.target}" if item.target else item.text
+        details.append(escape(" ".join(filter(None, [*item.cells, target]))))
     else:
         inside = str(item.sum if is_root else sum_of(item.members)) if item.members else ""
-        details += [escape(word) for word in (*described.cells, described.instead or inside) if word]
+        details += [escape(word) for word in (*item.cells, item.text or inside) if word]
     return f'<span class="name">{escape(item.name)}</span><span class="details">{", ".join(details)}</span>'
-
-
-def _leaf(leaf: Leaf) -> str:
-    text = f"→ {leaf.target}" if leaf.target else leaf.text
-    kind = f"{escape(leaf.kind)} " if leaf.kind else ""
-    return (
-        f'<div class="leaf"><span class="name">{escape(leaf.name)}</span>'
-        f'<span class="details">{kind}{escape(text)}</span></div>'
-    )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.cli import command as cli
 from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError, printable
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, item_tree, render, size_text
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Item, Role, Symbols, render, size_text
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 
@@ -48,21 +48,24 @@ def _output_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
-    """Return the lines of a tree, with the symbols that standard output can show."""
+def _symbols() -> Symbols:
+    """Return the symbols of a tree that standard output can show."""
     # a console of Windows in an old code page, and Python with PYTHONIOENCODING=ascii, refuse box-drawing characters
     try:
         "".join(symbol for symbol in astuple(UNICODE) if symbol is not None).encode(sys.stdout.encoding or "ascii")
-        symbols = UNICODE
     except (UnicodeEncodeError, LookupError):
-        symbols = ASCII
-    outline.times = symbols.times
+        return ASCII
+    return UNICODE
+
+
+def _tree_lines(root: Item, outline: Outline, arguments: Namespace) -> list[str]:
+    """Return the lines of the tree of an outline."""
     return render(
-        item_tree(outline.hierarchy, outline.describe),
+        root,
         outline.columns,
         depth=arguments.depth,
         show_all=arguments.all,
-        symbols=replace(symbols, paint=lambda text, role: cli.painted(text, _STYLES[role])),
+        symbols=replace(_symbols(), paint=lambda text, role: cli.painted(text, _STYLES[role])),
         width=_output_width(),
     )
 
@@ -116,12 +119,12 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
 
     # each file when it is read: the first of many is not kept back until the last
     def show(path: str, outline: Outline) -> None:
-        space = [""] if path != paths[0] else []
-        title, width = outline.heading(path), _output_width()
+        space, root, width = [""] if path != paths[0] else [], outline.tree(_symbols().times), _output_width()
+        title = outline.heading(path, root.sum)
         lines = [title]
         if width is not None:
             lines = textwrap.wrap(title, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        print("\n".join([*space, *map(printable, lines), "", *_tree_lines(outline, arguments)]))
+        print("\n".join([*space, *map(printable, lines), "", *_tree_lines(root, outline, arguments)]))
 
     return cli.each_file(arguments, paths, work, show, as_json=lambda outline: outline.document(depth=arguments.depth))
 
@@ -185,7 +188,8 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         return plan
 
     def show(path: str, plan: DryRun) -> None:
-        tree = _tree_lines(plan.outline(specs=arguments.specs), arguments)
+        outline = plan.outline(specs=arguments.specs)
+        tree = _tree_lines(outline.tree(_symbols().times), outline, arguments)
         print("\n".join([*plan.heading(path), "", *tree, *([""] if len(paths) > 1 else [])]))
 
     def as_json(plan: DryRun) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from hdmf_zarr_backend.errors import printable, without_secrets
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, join
 
 T = TypeVar("T")
 
@@ -31,39 +31,15 @@ _GAP = "  "
 Role: TypeAlias = Literal["title", "group", "link"]
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A line that is not a node: a link, an attribute."""
-
-    name: str
-    kind: str = ""
-    target: str = ""
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The text for one node."""
-
-    cells: Sequence[str] = ()
-    size: int = 0
-    attributes: Sequence[Leaf] = ()
-    links: Sequence[Leaf] = ()
-    instead: str = ""
-    likeness: Hashable = None
-
-
-Describe: TypeAlias = Callable[[str, Node], Description]
-
-
 @dataclass(slots=True)
 class Sum:
-    """Number of groups, arrays and links in a subtree, and their bytes."""
+    """Number of groups, arrays and links in a subtree, the bytes of their values, and of their chunks if known."""
 
     groups: int = 0
     arrays: int = 0
     links: int = 0
     size: int = 0
+    stored: int = 0
 
     def counts(self) -> tuple[tuple[int, str], ...]:
         """Return the numbers with their nouns."""
@@ -76,47 +52,35 @@ class Sum:
 
 @dataclass(slots=True)
 class Item:
-    """A node in a tree, or a link, which has a leaf in place of a node, and the path of its group."""
+    """A line of a tree: a node with its members; or a link or an attribute, without a node."""
 
     name: str
-    path: str
-    node: Node | None
-    leaf: Leaf | None = None
-    description: Description = field(default_factory=Description)
+    path: str = ""
+    node: Node | None = None
+    cells: Sequence[str] = ()
+    target: str = ""  # of a link or reference
+    text: str = ""  # the value of an attribute; of a group, what stands for its members, which are not shown
+    attributes: Sequence[Item] = ()
     members: list[Item] = field(default_factory=list)  # members and links of a group, in natural order
     sum: Sum = field(default_factory=Sum)  # counts of the subtree, including the item itself
     likeness: Hashable = None  # equal for members with a similar structure
 
 
-def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
-    """Return the root of the tree of items, with sums and likenesses, which members have before their group."""
-    root = Item("/", "", hierarchy.root)
+def item_tree(hierarchy: Hierarchy, describe: Callable[[str, Node], Item]) -> Item:
+    """Return the root of the tree of the items that ``describe`` makes of nodes, those of groups with their links."""
+    root = describe("", hierarchy.root)
     # Not recursive: a file may be nested deeper than the recursion limit. The list grows while it is read.
     order = [root]
     for item in order:
-        node = item.node
-        if node is None:  # a link
-            continue
-        item.description = describe(item.path, node)
-        if isinstance(node, Group) and not item.description.instead:
-            links = [Item(leaf.name, "", None, leaf) for leaf in item.description.links]
-            children = [Item(name, join(item.path, name), child) for name, child in node.members.items()]
-            item.members = sorted([*children, *links], key=lambda member: natural(member.name))
+        if isinstance(item.node, Group) and not item.text:
+            children = [describe(join(item.path, name), child) for name, child in item.node.members.items()]
+            item.members = sorted([*children, *item.members], key=lambda member: natural(member.name))
             order.extend(item.members)
     known: dict[Hashable, int] = {}
-    for item in reversed(order):
-        if item.leaf is not None:
-            item.sum.links = 1
-            key: Hashable = ("link", item.leaf.kind)
-        elif isinstance(item.node, Dataset):
-            item.sum.arrays, item.sum.size = 1, item.description.size
-            key = ("array", item.description.likeness, len(item.node.stored.shape))
-        else:
-            item.sum = sum_of(item.members)
-            item.sum.groups += not item.description.instead  # what is not shown is not counted
-            members = frozenset((pattern(member.name), member.likeness) for member in item.members)
-            key = ("group", item.description.likeness, members)
-        item.likeness = known.setdefault(key, len(known))
+    for item in reversed(order):  # members before their group
+        item.sum = sum_of([item, *item.members])
+        members = frozenset((pattern(member.name), member.likeness) for member in item.members)
+        item.likeness = known.setdefault((type(item.node), item.likeness, members), len(known))
     return root
 
 
@@ -186,7 +150,7 @@ def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]
 
 def sum_of(items: Iterable[Item]) -> Sum:
     """Return the sum of some items."""
-    sums = [(item.sum.groups, item.sum.arrays, item.sum.links, item.sum.size) for item in items]
+    sums = [(each.sum.groups, each.sum.arrays, each.sum.links, each.sum.size, each.sum.stored) for each in items]
     return Sum(*map(sum, zip(*sums, strict=True)))
 
 
@@ -313,19 +277,17 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
             more = f"{symbols.more} {len(item):,} more like these: {names}"
             yield _Row(mark + more, text=f"({sum_of(item)})")
             continue
-        if (leaf := item.leaf) is not None:
-            text = f"{symbols.arrow} {printable(leaf.target)}" if leaf.target else printable(leaf.text)
-            of_link: Role | None = "link" if leaf.target else None
-            yield _Row(mark + printable(leaf.name), (printable(leaf.kind),), text, of_link, mark)
-            continue
         cut = depth is not None and level >= depth and bool(item.members)
         # with the sum of members that are not shown, and of the root itself
-        text = item.description.instead or (str(item.sum if level == 0 else sum_of(item.members)) if cut else "")
-        role: Role | None = None if isinstance(item.node, Dataset) else "group"
-        cells = [printable(cell) for cell in item.description.cells]
-        yield _Row(mark + printable(item.name), cells, f"({printable(text)})" if text else "", role, mark)
-        children: list[Item | list[Item]] = [Item(leaf.name, "", None, leaf) for leaf in item.description.attributes]
-        children += folded([] if cut else item.members, show_all=show_all)
+        text = item.text or (str(item.sum if level == 0 else sum_of(item.members)) if cut else "")
+        if item.target:
+            text = f"{symbols.arrow} {item.target}"
+        elif text and item.node is not None:
+            text = f"({text})"
+        role: Role | None = "group" if isinstance(item.node, Group) else "link" if item.target else None
+        cells = [printable(cell) for cell in item.cells]
+        yield _Row(mark + printable(item.name), cells, printable(text), role, mark)
+        children = [*item.attributes, *folded([] if cut else item.members, show_all=show_all)]
         branch, line = symbols.last, symbols.below_last
         for each in reversed(children):
             stack.append((each, below + branch, below + line, level + 1))

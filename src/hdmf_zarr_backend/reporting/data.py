@@ -819,7 +819,7 @@ def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
 
 def treemap_svgs(root: Item) -> str:
     """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored."""
-    if root.sum.size <= 0:
+    if root.sum.stored <= 0:
         return '<p class="soft">Nothing is stored in chunks.</p>'
     pictures = ""
     # two pictures, of which the style shows one: a phone would show the wide one with labels of 3 pixels
@@ -837,14 +837,14 @@ def _drawn(root: Item, whole: Rectangle) -> Iterator[str]:
         item, (x, y, width, height), level, colour = pending.pop()
         if level:
             about = "" if item.path.endswith(item.name) else f": {item.name}"
-            title = f"{absolute(item.path)}{about}, {size_text(item.sum.size)}"
+            title = f"{absolute(item.path)}{about}, {size_text(item.sum.stored)}"
             yield (
                 f'<rect class="c{colour} l{min(level, 4)}" x="{x:.1f}" y="{y:.1f}" '
                 f'width="{max(width - 1, 0.5):.1f}" height="{max(height - 1, 0.5):.1f}">'
                 f"<title>{escape(title)}</title></rect>"
             )
             # SVG does not shorten text, and a page without scripts cannot measure it
-            letters, label = int((width - 6) / _LETTER), f"{item.name} {size_text(item.sum.size)}"
+            letters, label = int((width - 6) / _LETTER), f"{item.name} {size_text(item.sum.stored)}"
             if letters >= 4 and height >= _TITLE:
                 if len(label) > letters:
                     label = item.name if len(item.name) <= letters else f"{item.name[: letters - 1]}…"
@@ -852,13 +852,13 @@ def _drawn(root: Item, whole: Rectangle) -> Iterator[str]:
             x, y, width, height = x + 1, y + _TITLE, width - 2, height - _TITLE
         if width < 2 * _LEAST or height < 2 * _LEAST:
             continue
-        members = sorted((member for member in item.members if member.sum.size), key=lambda each: -each.sum.size)
-        least = sum(member.sum.size for member in members) * (_LEAST * _LEAST) / (width * height)
-        small = [member for member in members if member.sum.size < least]
+        members = sorted((member for member in item.members if member.sum.stored), key=lambda each: -each.sum.stored)
+        least = sum(member.sum.stored for member in members) * (_LEAST * _LEAST) / (width * height)
+        small = [member for member in members if member.sum.stored < least]
         if len(small) > 1:  # thousands of datasets would be as many rectangles, all too thin to be seen
             rest = Item(f"{len(small):,} smaller ones", item.path, None, sum=sum_of(small))
             members = [*members[: len(members) - len(small)], rest]
-        boxes = lay_out([member.sum.size for member in members], (x, y, width, height))
+        boxes = lay_out([member.sum.stored for member in members], (x, y, width, height))
         for number, (member, box) in enumerate(zip(members, boxes, strict=True)):
             pending.append((member, box, level + 1, number % _COLOURS if level == 0 else colour))
 

@@ -23,8 +23,8 @@ from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments, without_secrets
 from hdmf_zarr_backend.model.links import without_query
-from hdmf_zarr_backend.model.nodes import Node, absolute
-from hdmf_zarr_backend.model.render import RUN, Description, counted, escape, item_tree, natural, pattern, size_text
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.model.render import RUN, counted, escape, natural, pattern, size_text
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import TREE_STYLE, Outline, lengths_text, tree_html
 from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, opened, treemap_svgs
@@ -116,9 +116,9 @@ def report(
         f'<p class="soft">{amount}</p>',
         f"<h2>File</h2>{_cards(figures)}",
         f"<h2>Checks</h2>{checks}",
-        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.sizes)}",
+        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.tree)}",
         _arrays_section(figures),
-        f"<h2>Tree</h2>{tree_html(figures.outline)}",
+        f"<h2>Tree</h2>{tree_html(figures.tree, figures.outline.columns)}",
     ]
     return _page(name, body)
 
@@ -143,15 +143,10 @@ class _FileFigures:
         arrays = (node for node in self.document["nodes"] if node["kind"] == "array")
         # stored bytes, which a user pays for, and not the size of the values
         self.arrays = sorted(arrays, key=lambda node: -int(node["stored_bytes"]))
-        stored = outline.stored or {}
-        self.stored = sum(stored.values())
-
-        # the tree of sizes is without the cached specifications: in many files they would hide the data
-        def size_of(path: str, node: Node) -> Description:
-            return Description(size=stored.get(path, 0), instead="hidden" if path == outline.spec_path else "")
-
-        self.sizes = item_tree(outline.hierarchy, size_of)
-        self.specifications = self.stored - self.sizes.sum.size
+        self.stored = sum((outline.stored or {}).values())
+        # without the cached specifications: in many files they would hide the data
+        self.tree = outline.tree()
+        self.specifications = self.stored - self.tree.sum.stored
 
 
 def _cards(figures: _FileFigures) -> str:
@@ -227,7 +222,7 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     for ordinal, figures in (("first", a), ("second", b)):
         body.append(f"<h2>{ordinal}: {escape(without_secrets(figures.outline.location))}</h2>{_cards(figures)}")
     sizes = {"all": [a.stored, b.stored]}
-    members = [{f"/{item.name}": item.sum.size for item in each.sizes.members if item.sum.size} for each in (a, b)]
+    members = [{f"/{item.name}": item.sum.stored for item in each.tree.members if item.sum.stored} for each in (a, b)]
     by_path = {path: [each.get(path, 0) for each in members] for path in {*members[0], *members[1]}}
     sizes |= sorted(by_path.items(), key=lambda item: (-max(item[1]), item[0]))
     rows = [
