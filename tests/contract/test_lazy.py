@@ -315,6 +315,9 @@ def test_builders(path):
         assert io.read_builder()["acquisition/many_03"] is builder
         assert io.manager.get_builder(nwbfile) is io.read_builder()
         assert io.manager.construct(io.read_builder()) is nwbfile
+        untouched = io.manager.construct(io.read_builder()["acquisition/many_04"])
+        assert untouched.parent is nwbfile
+        assert untouched is nwbfile.acquisition["many_04"]
         assert io.read() is nwbfile
         assert builder_names(io.read_builder()) == builder_names(other.read_builder())
 
