@@ -91,7 +91,8 @@ def test_types_of_hdf5_that_have_no_place_are_refused_by_name(tmp_path, run, tid
     assert code == 2
     assert said in told
     assert run("dry-run", source)[0] == 2
-    assert run("compare", source, source) == (0, "")
+    # h5py would read region references in sequences beyond its memory: to compare, they are a difference, `unreadable`
+    assert run("compare", source, source) == (int("region" in said), "")
 
 
 def test_what_was_never_written_of_sequences_of_rows_is_compared(tmp_path, run):
