@@ -375,6 +375,19 @@ def test_new_data_in_a_field_are_told_of_replace_which_warns_of_other_lengths(pa
     assert not verify(path, "links").remarks
 
 
+def test_a_collection_that_was_only_looked_at_is_no_change(path):
+    with NWBZarrIO(path, "r+") as io, warnings.catch_warnings(action="error", category=errors.DroppedChangesWarning):
+        nwbfile = io.read()
+        assert not nwbfile.stimulus
+        assert not nwbfile.analysis
+        io.write(nwbfile)
+        assert not nwbfile.modified
+        nwbfile = io.read()
+        assert not nwbfile.scratch
+        assert not nwbfile.lab_meta_data
+        io.rename("/acquisition/copy", "other")
+
+
 @pytest.mark.parametrize("path", [2], indirect=True)
 def test_an_append_that_leaves_data_and_timestamps_of_other_lengths_is_warned_of(path):
     with NWBZarrIO(path, "r+") as io:

@@ -33,6 +33,7 @@ from hdmf.data_utils import DataIO
 from hdmf.query import ContainerResolver, ReferenceResolver
 from hdmf.spec import GroupSpec, LinkSpec
 from hdmf.spec.spec import BaseStorageSpec
+from hdmf.utils import LabelledDict
 
 from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.reserved import IDENTITY
@@ -334,7 +335,9 @@ class _Known(NamedTuple):
 
 
 def _values_of(container: Any) -> dict[str, Any]:
-    return {**({"data": container.data} if isinstance(container, Data) else {}), **container.fields}
+    # an empty collection is as none: looking at one that the file lacks, such as `nwbfile.stimulus`, creates it
+    fields = {name: value for name, value in container.fields.items() if not isinstance(value, LabelledDict) or value}
+    return {**({"data": container.data} if isinstance(container, Data) else {}), **fields}
 
 
 def _lengths(values: dict[str, Any]) -> dict[str, int]:
