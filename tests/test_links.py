@@ -478,6 +478,9 @@ CASES: dict[str, tuple[bool, list[tuple[str, str, str]], float | None]] = {
     "itself from the folder, old": (False, [("there", "a.nwb.zarr", SERIES)], OWN),
     "former name": (True, [("there", "former.nwb.zarr", SERIES)], None),
     "former name, old": (False, [("there", "former.nwb.zarr", SERIES)], OWN),
+    "former path": (True, [("there", "/was/a.nwb.zarr", SERIES)], None),
+    "former path, old": (False, [("there", "/was/a.nwb.zarr", SERIES)], OWN),
+    "former path, old, there": (False, [("there", "{folder}/b.nwb.zarr", SERIES)], OWN),
     "to a link": (True, [("there", ".", "/steps/next"), ("next", "../b.nwb.zarr", SERIES)], OTHER),
     "through a link": (True, [("there", ".", "/steps/far/series"), ("far", "../b.nwb.zarr", "/acquisition")], OTHER),
     "circle": (True, [("there", ".", "/steps/next"), ("next", ".", HERE)], None),
@@ -567,7 +570,12 @@ def test_all_programs_follow_a_link_to_the_same_place(tmp_path, case, capsys):
         identifier = json.loads((path / ".zattrs").read_text())["object_id"]
         value = {"source": "former.nwb.zarr", "path": "/acquisition/series", "source_object_id": identifier}
         change(path, "acquisition", lambda held: held.update(root={"zarr_dtype": "object", "value": value}))
-    link_to(path, *[(name, source.format(folder=tmp_path), target) for name, source, target in links])
+    links = [(name, source.format(folder=tmp_path), target) for name, source, target in links]
+    if case.startswith("former path"):  # of an index and its column, which are in one file, and of all else in it
+        value = {"source": links[0][1], "path": "/acquisition/series/data"}
+        index = {"target": {"zarr_dtype": "object", "value": value}}
+        change(path, "acquisition/series/starting_time", lambda held: held.update(index))
+    link_to(path, *links)
     with warnings.catch_warnings(action="ignore"):
         result = dict(answers(path, tmp_path))
         followed = dict(is_followed(path))

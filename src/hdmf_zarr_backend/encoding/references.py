@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.encoding.reserved import DTYPE, LINKS, as_dict, notes_of
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Reference
-from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, relative
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, relative, split
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.encoding.hdf5_values import Array
@@ -361,14 +361,23 @@ class LinkedFile:
 
     @cached_property
     def former_names(self) -> frozenset[str]:
-        """Sources other than ``"."`` that mean the file itself: hdmf-zarr 0.10 wrote its name, maybe another one."""
-        # References in attributes also have the id of the root. Without it, a name may be that of another file.
-        if not self.names_siblings or self.root_id is None:
+        """Sources other than ``"."`` that mean the file itself: the name or path that hdmf-zarr wrote up to 0.10."""
+        if not self.names_siblings:
             return frozenset()
-        values = (value for _, node in self.hierarchy.walk() for value in node.attributes.values())
-        references = (as_dict(as_dict(value).get("value")) for value in values)
-        sources = (each.get("source") for each in references if each.get("source_object_id") == self.root_id)
-        return frozenset(source for source in sources if isinstance(source, str) and "/" not in source)
+        sources = set()
+        for path, node in self.hierarchy.walk():
+            for name, value in node.attributes.items():
+                reference = as_dict(as_dict(value).get("value"))
+                source, target = reference.get("source"), reference.get("path")
+                if not isinstance(source, str):
+                    continue
+                # 0.10: references in attributes also have the id of the root; without it, a name may be of another file
+                has_id = self.root_id is not None and reference.get("source_object_id") == self.root_id
+                # 0.1: an absolute path, without any id; the index of a column is in the file of its column
+                is_index = name == "target" and isinstance(target, str) and split(relative(target))[0] == split(path)[0]
+                if (has_id and "/" not in source) or (is_index and relative(str(target)) in self.hierarchy):
+                    sources.add(source)
+        return frozenset(sources)
 
     @cached_property
     def names_siblings(self) -> bool:
