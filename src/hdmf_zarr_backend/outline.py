@@ -60,7 +60,9 @@ class Outline:
 
     def __post_init__(self) -> None:
         # An NWB file has 20 to 70 datasets of cached specifications, which would hide its own.
-        self.spec_path = reserved.spec_location(self.hierarchy.root.attributes.get(reserved.SPECLOC))
+        path = reserved.spec_location(self.hierarchy.root.attributes.get(reserved.SPECLOC))
+        # a dataset there holds none: the tree, its totals and the document show it, as every other one
+        self.spec_path = path if path is not None and isinstance(self.hierarchy.get(path), Group) else None
         self._resolver = Resolver(None, self.hierarchy, self.location)
         self.has_shards = any(node.stored.shards for _, node in self.hierarchy.arrays())
 
@@ -174,7 +176,7 @@ class Outline:
         entry = self._entry(path, node)
         data_type = entry["type"] or ""
         item = Item(split(path)[1] or "/", path, node, [data_type])
-        if path == self.spec_path and not self.specs and isinstance(node, Group):
+        if path == self.spec_path and not self.specs:
             known = reserved.cached_versions(self.hierarchy)
             cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in known.items()]
             item.text = f"cached specifications: {'; '.join(cached) or 'none'}"

@@ -109,6 +109,19 @@ def test_specifications_attributes_depth_and_long_runs_are_shown_on_request(nwb,
     assert "trial_57" in inspect(capsys, path, "--all")
 
 
+@pytest.mark.parametrize("place", ["data", "/data", "inner/data"])
+def test_a_dataset_in_the_place_of_the_cached_specifications_is_shown_everywhere(place, tmp_path, capsys):
+    tree = root(dataset("data", np.arange(3)), group("inner", dataset("data", np.arange(3))))
+    path = write_builder(tmp_path / "a.zarr", tree)
+    (path / ".zmetadata").unlink()
+    (path / ".zattrs").write_text(json.dumps({".specloc": place}))
+    shown = inspect(capsys, path)
+    assert "2 groups, 2 arrays, " in shown.splitlines()[0]
+    assert sum("int64" in line for line in shown.splitlines()) == 2
+    nodes = document(capsys, path)["nodes"]
+    assert {path for path, node in nodes.items() if node["kind"] == "array"} == {"/data", "/inner/data"}
+
+
 def test_links_and_references_are_shown_with_their_targets(tmp_path, capsys):
     path = tmp_path / "a.zarr"
     write_builder(path, reference_tree())
