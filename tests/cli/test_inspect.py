@@ -265,6 +265,16 @@ def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(small, capsys)
     assert any("a\\n├── b\\x1b[2J\\u202e" in line for line in lines)
 
 
+def test_groups_that_are_too_deep_for_a_model_are_told_in_one_line(small, zarrio, capsys):
+    with edited_json(small / ".zmetadata") as metadata:
+        metadata["metadata"] |= {"n/" * depth + ".zgroup": {"zarr_format": 2} for depth in range(1, 1500)}
+    result = zarrio("inspect", small, "--model", code=2)
+    assert "too deeply for a model" in result.err
+    assert result.err.count("\n") == 1
+    assert result.out == ""
+    assert "/n" * 1499 in document(capsys, small)["nodes"]
+
+
 @pytest.mark.parametrize(("options", "zarr_format", "heading", "encoding"), [
     ({}, 2, "Zarr format 2", {"name": "v2", "separator": "."}),
     ({"zarr_format": 3}, 3, "Zarr format 3", {"name": "default", "separator": "/"}),

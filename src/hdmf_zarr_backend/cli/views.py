@@ -16,7 +16,7 @@ from dataclasses import asdict, astuple, replace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli import command as cli
-from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError, printable
+from hdmf_zarr_backend.errors import NestingError, NotZarrError, StoreExistsError, UsageError, printable
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Item, Role, Symbols, render, size_text
 from hdmf_zarr_backend.options import WriteOptions
@@ -134,7 +134,12 @@ def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
 
     if len(paths) > 1:
         raise UsageError(f"--model is about one file, and {len(paths)} are given", remedy="Run the command for each.")
-    cli.print_json(model_json(work(paths[0]).hierarchy))
+    hierarchy = work(paths[0]).hierarchy
+    try:
+        cli.print_json(model_json(hierarchy))
+    except RecursionError as error:
+        problem = "the groups are nested too deeply for a model, which is nested as they are"
+        raise NestingError(problem, store=paths[0], remedy="Use --json, which is a list.") from error
 
 
 @cli.command(
