@@ -23,6 +23,8 @@ FOLDER = Path(__file__).resolve().parent
 
 
 _RELEASES = {
+    "0.1.0": "hdmf==3.5.4 pynwb==2.3.3 zarr==2.16.1 numcodecs==0.12.1 numpy==1.23.5 setuptools==69.5.1",
+    "0.3.0": "hdmf==3.5.4 pynwb==2.3.3 zarr==2.16.1 numcodecs==0.12.1 numpy==1.23.5 setuptools==69.5.1",
     "0.8.0": "hdmf==3.14.1 pynwb==2.7.0 zarr==2.18.2 numcodecs==0.12.1 numpy==1.26.4",
     "0.9.0": "hdmf==3.14.4 pynwb==2.8.2 zarr==2.18.3 numcodecs==0.13.0 numpy==1.26.4",
     "0.10.0": "hdmf==3.14.6 pynwb==2.8.3 zarr==2.18.4 numcodecs==0.15.0 numpy==2.2.2",
@@ -58,7 +60,8 @@ def make(name: str) -> None:
                 _write(Path(sys.executable), "hdmf_zarr_backend", folder / zarr_format, zarr_format)
         else:
             writer = "lindi" if name.startswith("lindi") else "hdmf_zarr"
-            _write(obtain_peer(WRITERS[name]).python, writer, folder)
+            options = ("alone",) if name == "hdmf-zarr-0.1.0" else ()
+            _write(obtain_peer(WRITERS[name]).python, writer, folder, *options)
         with (
             lzma.open(FOLDER / f"{name}.tar.xz", "wb", preset=9 | lzma.PRESET_EXTREME) as compressed,
             tarfile.open(fileobj=compressed, mode="w") as archive,

@@ -22,10 +22,12 @@ HDMF_ZARR = [name for name in WRITERS if name.startswith("hdmf-zarr")]
 OUR_VERSIONS = ("version-1.0",)
 OUR_FILES = [f"{version}/{zarr_format}" for version in OUR_VERSIONS for zarr_format in ("2", "3", "both")]
 FILES = [f"{name}/old.nwb.zarr" for name in (*HDMF_ZARR, *OUR_FILES)]
-LINKING = [f"{name}/linking.nwb.zarr" for name in (*HDMF_ZARR, *OUR_FILES)]
+LINKING = [f"{name}/linking.nwb.zarr" for name in (*HDMF_ZARR, *OUR_FILES) if name != "hdmf-zarr-0.1.0"]
 LINDI = [f"{name}/old.lindi.json" for name in WRITERS if name.startswith("lindi")]
 UP_TO_0_10 = [f"hdmf-zarr-{release}/old.nwb.zarr" for release in ("0.8.0", "0.9.0", "0.10.0")]
 """Their consolidated documents do not have the cached namespaces."""
+UNCONSOLIDATED = [f"hdmf-zarr-{release}/old.nwb.zarr" for release in ("0.1.0", "0.3.0")]
+"""They have no consolidated documents."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,7 @@ def test_what_is_in_it_is_as_written(nwbfile, old):
     assert all(row[0].timeseries is series["first"] for row in spans)
     masks = nwbfile.processing["ophys"]["segmentation"]["cells"]["pixel_mask"]
     result = [masks[row] for row in range(len(content.PIXELS))]
-    if any(old.endswith(name) for name in UP_TO_0_10):  # stored wrong: each number of a row became a row
+    if old.endswith((*UNCONSOLIDATED, *UP_TO_0_10)):  # stored wrong: each number of a row became a row
         assert result[0].shape == (2, 3)
         result = [[[pixel[0]["x"], pixel[1]["y"], pixel[2]["weight"]] for pixel in mask] for mask in result]
     assert [[list(pixel) for pixel in mask] for mask in result] == content.PIXELS
@@ -170,10 +172,11 @@ def test_a_server_that_cannot_list_is_not_asked_for_them(unpacked, web):
     assert web.requests <= 2  # the first documents of either format
 
 
-def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
-    """All its links and references have the name that the file had."""
-    path = shutil.copytree(unpacked("hdmf-zarr-0.10.0/old.nwb.zarr"), tmp_path / "renamed.nwb.zarr")
-    assert {problem.kind for problem in verify(path).problems} == {"consolidated-stale"}
+@pytest.mark.parametrize(("release", "problems"), [("0.1.0", set()), ("0.10.0", {"consolidated-stale"})])
+def test_a_file_is_whole_under_another_name(unpacked, tmp_path, release, problems):
+    """All its links and references have the name that the file had, in 0.1 with the folder where it was."""
+    path = shutil.copytree(unpacked(f"hdmf-zarr-{release}/old.nwb.zarr"), tmp_path / "renamed.nwb.zarr")
+    assert {problem.kind for problem in verify(path).problems} == problems
     convert(path, tmp_path / "a.nwb")
     convert(path, tmp_path / "b.nwb.zarr", zarr_format=3)
     alone = ReadOptions(external_links="never")
