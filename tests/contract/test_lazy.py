@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import BuildManager
+from hdmf.common import DynamicTable, DynamicTableRegion
 from hdmf.container import AbstractContainer, Data
 from hdmf.utils import LabelledDict
 from hypothesis import given, settings
@@ -305,6 +306,27 @@ def test_links_and_references_lead_to_the_same_objects(path, folder):
     assert all_shown(opened(path)) == all_shown(opened(path, lazy=False))
 
 
+def test_a_long_chain_of_tables_that_lead_to_each_other(folder):
+    nwbfile = samples.plain_nwbfile()
+    tables = [DynamicTable(name="table_000", description="the first", id=[0])]
+    for number in range(1, 60):
+        column = DynamicTableRegion(name="before", description="a row", data=[0], table=tables[-1])
+        tables.append(DynamicTable(name=f"table_{number:03}", description="one more", columns=[column]))
+    for table in tables:
+        nwbfile.add_acquisition(table)
+    path = samples.write_zarr(folder / "chain.zarr", nwbfile)
+    for are_read in (False, True):
+        with NWBZarrIO(path) as io:
+            nwbfile = io.read()
+            if are_read:
+                io.read_builder()
+            table = nwbfile.acquisition["table_059"]
+            for number in range(58, -1, -1):
+                table = table["before"].table
+                assert table is nwbfile.acquisition[f"table_{number:03}"]
+                assert table.parent is nwbfile
+
+
 def test_builders(path):
     with NWBZarrIO(path) as io, NWBZarrIO(path, lazy=False) as other:
         nwbfile = io.read()
@@ -315,9 +337,6 @@ def test_builders(path):
         assert io.read_builder()["acquisition/many_03"] is builder
         assert io.manager.get_builder(nwbfile) is io.read_builder()
         assert io.manager.construct(io.read_builder()) is nwbfile
-        untouched = io.manager.construct(io.read_builder()["acquisition/many_04"])
-        assert untouched.parent is nwbfile
-        assert untouched is nwbfile.acquisition["many_04"]
         assert io.read() is nwbfile
         assert builder_names(io.read_builder()) == builder_names(other.read_builder())
 

@@ -1,16 +1,14 @@
 """`Assembler`: makes the builders of a file, with lazy data, from its metadata, and resolves links and references.
 
-All builders of a unit are created first, and links and references filled in afterwards. So a reference to an ancestor,
-to the root or in a circle needs no recursion, and each node has exactly one builder. A *unit* is a member of an open
-group (see `lazy`) that is not one itself, with all below it. In a file without open groups it is what is asked for.
+All builders of a file are created first, and links and references filled in afterwards. So a reference to an ancestor,
+to the root or in a circle needs no recursion, and each node has exactly one builder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -33,7 +31,7 @@ from hdmf_zarr_backend.encoding.references import (
     decode_attribute_reference,
     decode_reference,
 )
-from hdmf_zarr_backend.encoding.reserved import SPECLOC, TYPE_KEYS, data_type_of, notes_of, spec_location
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, TYPE_KEYS, notes_of, spec_location
 from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, EditableColumn, FileResolver
 from hdmf_zarr_backend.hdmf.targets import ROOT, StoredReference, builders_below
@@ -188,30 +186,9 @@ def _to_ascii(values: Any) -> Any:
     return np.fromiter(items, object, values.size).reshape(values.shape)
 
 
-def _completed(name: str, doc: str) -> Any:
-    """Return a property of an open group whose builders are created before it is read."""
-
-    def value(builder: Any) -> Any:
-        builder.file.complete()
-        return getattr(builder, name)  # it is a plain builder now
-
-    return property(value, doc=doc)
-
-
-class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
-    """The builder of an open group: the builders of its members are created when one of them is asked for."""
-
-    file: Assembler
-
-    groups = _completed("groups", "The subgroups.")
-    datasets = _completed("datasets", "The datasets.")
-    links = _completed("links", "The links.")
-    obj_type = _completed("obj_type", "The kind of each member and attribute, by name.")
-
-
 @dataclass(eq=False, repr=False)
 class Assembler:
-    """Makes the builders of one file, unit by unit, and keeps them."""
+    """Makes the builders of one file, and keeps them."""
 
     file: LinkedFile
     resolver: Resolver
@@ -223,9 +200,6 @@ class Assembler:
     # with damaged documents, by path
     left_out: dict[str, errors.ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
-    is_open_type: Callable[[Any, Any], bool] | None = field(default=None, init=False)
-    """Whether groups of a type are open, given as namespace and name; None if none is."""
-    lock: Any = field(default_factory=RLock, init=False)  # held by the thread that makes builders or containers
     references: FileResolver = field(init=False)
     on_built: Callable[[list[str]], None] = field(init=False)  # receives the paths of the builders that were created
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
@@ -233,7 +207,6 @@ class Assembler:
     _scalars: dict[str, ZarrReference | BuilderTable] = field(default_factory=dict, init=False)
     _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)  # what `check_ids` has warned of
     _warned: set[str] = field(default_factory=set, init=False)
-    _is_complete: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.store: Store = self.file.store
@@ -241,125 +214,23 @@ class Assembler:
         self._hidden = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
 
     def root(self) -> Any:
-        """Return the builder of the root with all that is below it, always the same one."""
-        if self.is_open_type is None:
-            return self._built("")
-        self.complete()
-        return self.builders[""]
+        """Return the builder of the root, always the same one."""
+        return self._built("")
 
-    def is_open(self, node: Any) -> bool:
-        """Return whether the node, the root or a member of an open group, is an open group too."""
-        if self.is_open_type is None or not isinstance(node, Group):
-            return False
-        data_type = data_type_of(node)
-        # a group without a type has no container: its members are those of the container above
-        return data_type is None or self.is_open_type(node.attributes.get("namespace"), data_type)
-
-    def unit_of(self, path: str) -> str | None:
-        """Return the unit that the node at ``path`` belongs to; None for an open group."""
-        if self.is_open_type is None:
-            return path
-        node: Any = self.hierarchy.root
-        prefix = ""
-        for part in path.split("/") if path else ():
-            node, prefix = node.members[part], join(prefix, part)
-            if not self.is_open(node):
-                return prefix
-        return None
-
-    def members(self, path: str) -> Iterator[tuple[str, Any]]:
-        """Yield path and node of each member of a group, by name, without the cached specifications."""
-        for name, node in sorted(self.hierarchy.group(path).members.items()):
-            if not self._is_hidden(join(path, name)):
-                yield join(path, name), node
-
-    def open_group(self, path: str) -> Any:
-        """Return the builder of an open group."""
+    def _built(self, path: str) -> Any:
+        """Return the builder at ``path``, made with all below it, without a parent, as a link's target with HDF5IO."""
         if path not in self.builders:
-            pending: list[tuple[str, str, Any]] = []
-            attributes = self._attributes(path, self.hierarchy.group(path), pending)
-            builder = make_group(path, {}, attributes, self.source)
-            if path:
-                builder.parent = self.open_group(split(path)[0])
-            self.builders[path] = builder  # already here: its references may lead to it
+            count = self.levels[0]
+            self.levels[0] += 1
             try:
-                self._fill([], pending)
-                self._check_left_out([path], strict=False)  # an open group is needed for all others
-            except BaseException:
-                del self.builders[path]
-                raise
-            # hdmf reads the members of a builder through its properties only; the class of an instance is all that has
-            # to change for them to be created on use
-            builder.__class__ = OpenGroupBuilder
-            builder.file = self
+                with at(self.source, path):
+                    self.store.read_rules.limits.check("max_links", count, f"{count} links lead from one to the next")
+                with self._building() as paths:
+                    nodes = list(self._below(path))
+                    self._fill(nodes, self._build(nodes, paths))
+            finally:
+                self.levels[0] -= 1
         return self.builders[path]
-
-    def assemble(self, units: Iterable[str]) -> None:
-        """Make the builders of units and, if there are open groups, of all units that they lead to."""
-        todo = [unit for unit in dict.fromkeys(units) if unit not in self.builders]
-        nodes: list[tuple[str, Any]] = []
-        pending: list[tuple[str, str, Any]] = []
-        with self._building() as paths:
-            while todo:
-                below = [node for unit in todo for node in self._below(unit)]
-                attributes = self._build(below, paths)
-                nodes += below
-                pending += attributes
-                # else a unit has no parent, like the target of a link with HDF5IO, and what it leads to is made by it
-                todo = [] if self.is_open_type is None else self._joined(todo, below, attributes)
-            self._fill(nodes, pending)
-
-    def _joined(self, units: list[str], nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> list[str]:
-        """Give new units their parents, and return the units without builders that they lead to."""
-        for unit in units:
-            self.builders[unit].parent = self.open_group(split(unit)[0])
-        references: list[ZarrReference] = []
-        for _, _, value in pending:
-            for item in value if isinstance(value, list) else [value]:
-                with suppress(errors.DamagedFileError):  # a warning where it is filled in
-                    references.append(decode_attribute_reference(item.json))
-        for path, node in nodes:
-            if isinstance(waiting := self._scalars.get(path), ZarrReference):
-                references.append(waiting)
-            if isinstance(node, Group):
-                references += [link.target for link in self.file.links(path, node)]
-        targets = dict.fromkeys(self.unit_of(self.target_path(reference) or "") for reference in references)
-        return [target for target in targets if target is not None and target not in self.builders]
-
-    def target_path(self, reference: ZarrReference) -> str | None:
-        """Return the path in this file that a reference leads to, None where it leads elsewhere or to nothing."""
-        try:
-            if self.resolver.locate(self.file, reference.source) != self.source:
-                return None  # without opening the other file, which a lazy reader may never need
-            file, path = self.locate(reference.source, reference.node_path)
-        except (*_BROKEN, OSError):
-            return None  # a warning where it is filled in
-        return path if file is self else None
-
-    def complete(self) -> None:
-        """Make all builders that are missing in a file with open groups."""
-        with self.lock:
-            if self._is_complete:  # by another thread
-                return
-            groups, units = [""], list[str]()
-            for path in groups:  # it grows
-                self.open_group(path)
-                for member_path, node in self.members(path):
-                    (groups if self.is_open(node) else units).append(member_path)
-            self.assemble(units)
-            try:
-                for path in groups:  # before they are filled: the properties of an `OpenGroupBuilder` call `complete`
-                    self.builders[path].__class__ = GroupBuilder
-                for path in groups:
-                    for member_path, _ in self.members(path):
-                        if member_path in self.builders:
-                            add_member(self.builders[path], split(member_path)[1], self.builders[member_path])
-                    self.set_links(self.builders[path], path, self.file.links(path, self.hierarchy.group(path)))
-            except BaseException:  # they are filled again when somebody asks for them again
-                for path in groups:
-                    self.builders[path].__class__ = OpenGroupBuilder
-                raise
-            self._is_complete = True
 
     @contextmanager
     def _building(self) -> Iterator[list[str]]:
@@ -480,9 +351,8 @@ class Assembler:
         """Remove the builder of a dataset."""
         parent, name = split(path)
         del self.builders[path]
-        if not isinstance(self.builders[parent], OpenGroupBuilder):
-            del self.builders[parent].datasets[name]
-            del self.builders[parent].obj_type[name]
+        del self.builders[parent].datasets[name]
+        del self.builders[parent].obj_type[name]
 
     # ---- datasets ----------------------------------------------------------------------------------------------------
 
@@ -595,22 +465,6 @@ class Assembler:
             return builder
         file, target_path = self.locate(THIS_FILE, path)
         return file._built(target_path)
-
-    def _built(self, path: str) -> Any:
-        """Return the builder at ``path``, made with all of its unit, as hdmf constructs it with all that is in it."""
-        if path not in self.builders:
-            count = self.levels[0]
-            self.levels[0] += 1
-            try:
-                with at(self.source, path):
-                    self.store.read_rules.limits.check("max_links", count, f"{count} links lead from one to the next")
-                unit = self.unit_of(path)
-                if unit is None:
-                    return self.open_group(path)
-                self.assemble([unit])
-            finally:
-                self.levels[0] -= 1
-        return self.builders[path]
 
     def locate(self, source: str, path: str) -> tuple[Assembler, str]:
         """Return file and path of the node that a link or reference in this file leads to."""

@@ -277,8 +277,8 @@ _INVERSE |= {other: one for one, other in _INVERSE.items()}
 class FileResolver:
     """Finds the builders and containers that the datasets of one file refer to, each distinct target once."""
 
-    def __init__(self, resolve: Callable[[ZarrReference], Any], manager: Any) -> None:
-        self._resolve, self._manager = resolve, manager
+    def __init__(self, resolve: Callable[[ZarrReference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
+        self._resolve, self._construct, self._manager = resolve, construct, manager
         self._known: dict[tuple[Any, Any, Any, bool], Any] = {}  # source, path, region (None), is it a builder?
 
     def targets(self, references: Sequence[Any], *, are_builders: bool) -> list[Any]:
@@ -304,13 +304,13 @@ class FileResolver:
                 return self._manager.get_builder(given) if is_builder else given
             if not isinstance(given, ZarrReference):
                 builder = given.builder if isinstance(given, ReferenceBuilder) else given
-                return builder if is_builder else self._manager.construct(builder)
+                return builder if is_builder else self._construct(builder)
             reference = encode_reference(given)
         decoded = decode_reference(reference)
         if decoded.region is not None:  # hdmf 4 has removed its own classes of regions (hdmf#1198)
             return RegionReference(self._resolve(decoded), decoded.region)
         targets = () if is_builder else self.targets([reference], are_builders=True)
-        target = self._manager.construct(targets[0]) if targets else self._resolve(decoded)
+        target = self._construct(targets[0]) if targets else self._resolve(decoded)
         self._known[reference.get("source"), reference["path"], None, is_builder] = target
         return target
 

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, Store
 from hdmf_zarr_backend.hdmf.assembler import Assembler
 from hdmf_zarr_backend.hdmf.datasets import FileResolver
 from hdmf_zarr_backend.hdmf.from_zarr import Before, before_change, derive, make_alike, with_format_3
-from hdmf_zarr_backend.hdmf.lazy import LazyContainers
+from hdmf_zarr_backend.hdmf.lazy import LazyAssembler, LazyContainers
 from hdmf_zarr_backend.hdmf.namespaces import add_specs, name_axes, rename_axes, specs_in
 from hdmf_zarr_backend.hdmf.planner import AppendPlanner, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import restore_types
@@ -61,26 +61,36 @@ class ReadSession:
         self._assemblers: dict[str, Assembler] = {}
         self._levels = [0]
         self._is_complete = False
-        self.own = self._assembler_of(self._resolver.main, edits)
-        self.own.left_out.update(parsed.left_out)
+        self.containers: LazyContainers | None = None
         # A file that is open for changes is read as a whole: an append compares all containers with what was read.
-        containers = LazyContainers(self.own, manager, self._notify_of) if is_lazy else None
-        self.containers = containers if containers is not None and containers.are_lazy() else None
+        if is_lazy:
+            file = self._new_assembler(LazyAssembler, self._resolver.main)
+            containers = LazyContainers(file, manager, self._notify_of)
+            if containers.are_lazy():
+                self.own: Assembler = file
+                self.containers = containers
+                return
+        self.own = self._new_assembler(Assembler, self._resolver.main, edits=edits)
 
-    def _assembler_of(self, file: LinkedFile, edits: Edits | None = None) -> Assembler:
-        """Return the assembler of a file, always the same one; linked files are read only."""
-        if file.location in self._assemblers:
-            return self._assemblers[file.location]
+    def _new_assembler(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
+        def assembler_of(linked: LinkedFile) -> Assembler:  # one for each file; linked files are read only
+            assembler: Assembler = self._assemblers.get(linked.location) or self._new_assembler(Assembler, linked)
+            return assembler
 
         def restore(paths: Iterable[str]) -> None:
             for path in paths:  # files of other writers, linked ones too, have no types for some attributes
                 restore_types(assembler.builders[path], file.hierarchy.get(path), self._manager.namespace_catalog)
 
-        assembler = Assembler(file, self._resolver, self._assembler_of, edits, self._levels)
+        assembler = cls(file, self._resolver, assembler_of, edits, self._levels)
         assembler.on_built = restore
-        assembler.references = FileResolver(assembler.resolve, self._manager)
+        assembler.references = FileResolver(assembler.resolve, self._construct, self._manager)
+        if file is self._resolver.main:
+            assembler.left_out.update(self._parsed.left_out)
         self._assemblers[file.location] = assembler
         return assembler
+
+    def _construct(self, builder: Any) -> Any:
+        return self._manager.construct(builder) if self.containers is None else self.containers.container(builder)
 
     # a file is many new objects that live long, and each collection of garbage would look at all of them
     @gc_paused()

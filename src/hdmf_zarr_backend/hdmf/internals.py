@@ -1,8 +1,8 @@
 """All that this package uses of hdmf and pynwb beyond their public names: a table, and one function for each use.
 
-No other module names a private attribute of hdmf; but `assembler` copies all attributes of builders and changes their
-class, and `lazy` that of build managers and dictionaries of members. ``tests/test_internals.py`` checks that, and that
-the installed releases have all names of `INTERNALS`: its error names the release that has lost one.
+No other module names a private attribute of hdmf; but `assembler` copies all attributes of builders, and `lazy` changes
+the class of builders, build managers and dictionaries of members. ``tests/test_internals.py`` checks that, and that the
+installed releases have all names of `INTERNALS`: its error names the release that has lost one.
 
 Source: hdmf 6.2 and pynwb 4.2, where a name is private, or public and without documentation.
 """

@@ -1,4 +1,4 @@
-"""`LazyContainers`: creates the containers of a file, and by its `Assembler` their builders, when they are accessed.
+"""`LazyContainers`: creates the containers of a file, and their builders, when they are accessed.
 
 hdmf creates the container of a group together with all that is in it. Here the groups whose members are collections or
 optional fields (an ``NWBFile``, a ``ProcessingModule``, an ``LFP``) are *open* groups: hdmf's object mapper matches
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial, wraps
 from itertools import accumulate
 from operator import itemgetter
-from threading import get_ident
+from threading import RLock, get_ident
 from typing import Any, NamedTuple
 
 from hdmf.build import BuildManager, ConstructError, DatasetBuilder, GroupBuilder
@@ -25,17 +25,11 @@ from hdmf.container import AbstractContainer
 from hdmf.spec import GroupSpec
 from hdmf.utils import LabelledDict, get_docval
 
+from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import LINKS, TYPE_KEYS, data_type_of
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.hdmf import internals
-from hdmf_zarr_backend.hdmf.assembler import (
-    Assembler,
-    OpenGroupBuilder,
-    make_dataset,
-    make_group,
-    set_link,
-    taken_error,
-)
+from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken_error
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, gc_paused, join, limited_nesting, relative, split
@@ -58,6 +52,180 @@ def construction_errors(builder: Any, source: str, catalog: Any, hierarchy: Hier
             raise error.__cause__ from None
         conflicts = [] if hierarchy is None else version_conflicts(catalog, hierarchy)
         raise container_error(error, builder, source, conflicts) from error
+
+
+# ---- builders -------------------------------------------------------------------------------------------------------
+
+
+def _completed(name: str, doc: str) -> Any:
+    """Return a property of an open group whose builders are created before it is read."""
+
+    def value(builder: Any) -> Any:
+        builder.file.complete()
+        return getattr(builder, name)  # it is a plain builder now
+
+    return property(value, doc=doc)
+
+
+class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
+    """The builder of an open group: the builders of its members are created when one of them is asked for."""
+
+    file: LazyAssembler
+
+    groups = _completed("groups", "The subgroups.")
+    datasets = _completed("datasets", "The datasets.")
+    links = _completed("links", "The links.")
+    obj_type = _completed("obj_type", "The kind of each member and attribute, by name.")
+
+
+@dataclass(eq=False, repr=False)
+class LazyAssembler(Assembler):
+    """Makes builders, each with all below it. A *unit* is the path of a member of an open group that is not one."""
+
+    is_open_type: Callable[[Any, Any], bool] = field(init=False)  # of a type, given as namespace and name
+    needed: dict[str, list[str]] = field(default_factory=dict, init=False)
+    """By unit, the units that its links and references lead to."""
+    lock: Any = field(default_factory=RLock, init=False)  # held by the thread that makes builders or containers
+
+    _is_complete: bool = field(default=False, init=False)
+
+    def is_open(self, node: Any) -> bool:
+        """Return whether the node, a member of an open group, is an open group too."""
+        if not isinstance(node, Group):
+            return False
+        data_type = data_type_of(node)
+        # a group without a type has no container: its members are those of the container above
+        return data_type is None or self.is_open_type(node.attributes.get("namespace"), data_type)
+
+    def unit_of(self, path: str) -> str | None:
+        """Return the unit that the node at ``path`` belongs to; None for an open group."""
+        node: Any = self.hierarchy.root
+        prefix = ""
+        for part in path.split("/") if path else ():
+            node, prefix = node.members[part], join(prefix, part)
+            if not self.is_open(node):
+                return prefix
+        return None
+
+    def members(self, path: str) -> Iterator[tuple[str, Any]]:
+        """Yield path and node of each member of a group, by name, without the cached specifications."""
+        for name, node in sorted(self.hierarchy.group(path).members.items()):
+            if not self._is_hidden(join(path, name)):
+                yield join(path, name), node
+
+    def open_group(self, path: str) -> Any:
+        """Return the builder of an open group."""
+        if path not in self.builders:
+            pending: list[tuple[str, str, Any]] = []
+            attributes = self._attributes(path, self.hierarchy.group(path), pending)
+            builder = make_group(path, {}, attributes, self.source)
+            if path:
+                builder.parent = self.open_group(split(path)[0])
+            self.builders[path] = builder  # already here: its references may lead to it
+            try:
+                self._fill([], pending)
+                self._check_left_out([path], strict=False)  # an open group is needed for all others
+            except BaseException:
+                del self.builders[path]
+                raise
+            # hdmf reads the members of a builder through its properties only; the class of an instance is all that has
+            # to change for them to be created on use
+            builder.__class__ = OpenGroupBuilder
+            builder.file = self
+        return self.builders[path]
+
+    def root(self) -> Any:
+        """Return the builder of the root with all that is below it, always the same one."""
+        self.complete()
+        return self.builders[""]
+
+    def _built(self, path: str) -> Any:
+        unit = self.unit_of(path)
+        if unit is None:
+            return self.open_group(path)
+        self.assemble([unit])  # with all that is in it, as hdmf constructs it with all that is in it
+        return self.builders[path]
+
+    def assemble(self, units: Iterable[str]) -> None:
+        """Make the builders of units, and of all other units that their links and references lead to."""
+        todo = [unit for unit in dict.fromkeys(units) if unit not in self.builders]
+        nodes: list[tuple[str, Any]] = []
+        pending: list[tuple[str, str, Any]] = []
+        with self._building() as paths:
+            while todo:
+                below = [node for unit in todo for node in self._below(unit)]
+                attributes = self._build(below, paths)
+                for unit in todo:
+                    self.builders[unit].parent = self.open_group(split(unit)[0])
+                    self.needed[unit] = []
+                nodes += below
+                pending += attributes
+                missing: dict[str, None] = {}  # the units that these lead to and that have no builders yet
+                for path, reference in self._targets(below, attributes):
+                    own, target = self.unit_of(path), self.unit_of(self.target_path(reference) or "")
+                    if own is not None and target is not None and target != own:
+                        self.needed[own].append(target)
+                        if target not in self.builders:
+                            missing[target] = None
+                todo = list(missing)
+            self._fill(nodes, pending)
+
+    def _targets(
+        self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
+    ) -> Iterator[tuple[str, ZarrReference]]:
+        for path, _, value in pending:
+            for item in value if isinstance(value, list) else [value]:
+                try:
+                    yield path, decode_attribute_reference(item.json)
+                except DamagedFileError:
+                    continue  # a warning where it is filled in
+        for path, node in nodes:
+            if isinstance(waiting := self._scalars.get(path), ZarrReference):
+                yield path, waiting
+            if isinstance(node, Group):
+                for link in self.file.links(path, node):
+                    yield path, link.target
+
+    def target_path(self, reference: ZarrReference) -> str | None:
+        """Return the path in this file that a reference leads to, None where it leads elsewhere or to nothing."""
+        try:
+            if self.resolver.locate(self.file, reference.source) != self.source:
+                return None  # without opening the other file, which a lazy reader may never need
+            file, path = self.locate(reference.source, reference.node_path)
+        except (DamagedFileError, LimitError, StoreError, OSError):
+            return None  # a warning where it is filled in
+        return path if file is self else None
+
+    def _leave_out(self, path: str) -> None:
+        if isinstance(self.builders[split(path)[0]], OpenGroupBuilder):
+            del self.builders[path]
+        else:
+            super()._leave_out(path)
+
+    def complete(self) -> None:
+        """Make all builders that are missing."""
+        with self.lock:
+            if self._is_complete:  # by another thread
+                return
+            groups, units = [""], list[str]()
+            for path in groups:  # it grows
+                self.open_group(path)
+                for member_path, node in self.members(path):
+                    (groups if self.is_open(node) else units).append(member_path)
+            self.assemble(units)
+            try:
+                for path in groups:  # before they are filled: the properties of an `OpenGroupBuilder` call `complete`
+                    self.builders[path].__class__ = GroupBuilder
+                for path in groups:
+                    for member_path, _ in self.members(path):
+                        if member_path in self.builders:
+                            add_member(self.builders[path], split(member_path)[1], self.builders[member_path])
+                    self.set_links(self.builders[path], path, self.file.links(path, self.hierarchy.group(path)))
+            except BaseException:  # they are filled again when somebody asks for them again
+                for path in groups:
+                    self.builders[path].__class__ = OpenGroupBuilder
+                raise
+            self._is_complete = True
 
 
 # ---- what a container has instead of its members -------------------------------------------------------------------
@@ -193,16 +361,9 @@ class LazyList(list):  # type: ignore[type-arg]
 
 
 class LazyBuildManager(BuildManager):  # type: ignore[misc]
-    """A build manager that has the members of open groups made by their files, with their parents."""
+    """A build manager that has the containers of lazy files made before it forgets those that it knows."""
 
     files: list[LazyContainers]
-
-    def construct(self, builder: Any) -> Any:
-        """Return the container of a builder; hdmf asks for what links and references lead to, too."""
-        for file in self.files:
-            if (container := file.container_of(builder)) is not None:
-                return container
-        return super().construct(builder)
 
     def clear_cache(self) -> None:
         """Forget all builders and containers, as hdmf does to build containers again for an export."""
@@ -265,7 +426,7 @@ def _small_builder(path: str, node: Any, *, is_link: bool = False) -> Any:
 class LazyContainers:
     """Makes the containers of one file when they are touched."""
 
-    def __init__(self, file: Assembler, manager: Any, on_built: Callable[[list[str]], None]) -> None:
+    def __init__(self, file: LazyAssembler, manager: Any, on_built: Callable[[list[str]], None]) -> None:
         self._file, self._manager, self._notify, self._lock = file, manager, on_built, file.lock
         # the groups with a type and links: noted while a file is opened, and not by the first access to a member
         self._linking: list[tuple[str, Group]] = []
@@ -277,14 +438,6 @@ class LazyContainers:
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
 
-    def _errors(self, builder: Any) -> AbstractContextManager[None]:
-        catalog, hierarchy = self._manager.namespace_catalog, self._file.hierarchy
-        return construction_errors(builder, self._file.source, catalog, hierarchy)
-
-    def are_lazy(self) -> bool:
-        """Let the groups of the file be open, if that of the root can be, with this manager; tell whether they are."""
-        file, root, manager = self._file, self._file.hierarchy.root, self._manager
-
         @cache
         def is_open_type(namespace: Any, data_type: Any) -> bool:
             if not is_registered(manager.namespace_catalog, namespace, data_type):
@@ -292,16 +445,23 @@ class LazyContainers:
             builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
             return internals.can_wait_for_members(manager.get_cls(builder), manager.type_map.get_map(builder))
 
+        file.is_open_type, file.on_built = is_open_type, self.on_built
+
+    def _errors(self, builder: Any) -> AbstractContextManager[None]:
+        catalog, hierarchy = self._manager.namespace_catalog, self._file.hierarchy
+        return construction_errors(builder, self._file.source, catalog, hierarchy)
+
+    def are_lazy(self) -> bool:
+        """Return whether the container of the root can be created without its members, with this manager."""
+        root, manager = self._file.hierarchy.root, self._manager
         with self._errors(make_group("", {}, {}, "")):
-            data_type = data_type_of(root)
-            is_open = data_type is not None and is_open_type(root.attributes.get("namespace"), data_type)
+            is_open = data_type_of(root) is not None and self._file.is_open(root)
         # The manager is the user's object, and its identity counts: its class changes, not the object.
         if is_open and type(manager) is BuildManager:
             manager.__class__, manager.files = LazyBuildManager, []
         if not is_open or not isinstance(manager, LazyBuildManager):  # that of the user has another class
             return False
         manager.files.append(self)
-        file.is_open_type, file.on_built = is_open_type, self.on_built
         return True
 
     def hides(self, path: str) -> bool:
@@ -367,15 +527,12 @@ class LazyContainers:
                     self._containers[""] = self._open_container("", None)
             return self._containers[""]
 
-    def container_of(self, builder: Any) -> Any:
-        """Return the container of a builder of this file; None for another builder, and for what is being made."""
-        file = self._file
+    def container(self, builder: Any) -> Any:
+        """Return the container of a builder of this file, or of one that it links to."""
         path = relative("" if builder.location is None else join(relative(builder.location), builder.name))
-        if builder.source != file.source or file.builders.get(path) is not builder:
-            return None
-        with self._lock:
-            is_in_construction = (file.unit_of(path) or path) in self._in_construction
-            return None if is_in_construction else self.container_at(path)
+        if builder.source == self._file.source and self._file.builders.get(path) is builder:
+            return self.container_at(path)
+        return self._manager.construct(builder)
 
     def container_at(self, path: str) -> Any:
         """Return the container of the node at ``path``, which has a type."""
@@ -384,8 +541,8 @@ class LazyContainers:
             self.construct([path])
             with self._lock:
                 container = self._containers.get(path)
-                if container is None:  # it is in a unit, and was created with that; or its group is being created
-                    container = BuildManager.construct(self._manager, self._file.builder_at(path))
+                if container is None:  # it is in a unit, and was created with that
+                    container = self._manager.construct(self._file.builder_at(path))
         return container
 
     def construct_children(self, parent: Any, members: Sequence[Any]) -> None:
@@ -401,15 +558,17 @@ class LazyContainers:
 
     @gc_paused()
     def construct(self, paths: Sequence[str]) -> None:
-        """Make the containers of the nodes at ``paths``, whose builders are made together."""
+        """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
         with self._lock:  # one for builders and containers: hdmf's build manager is not safe for threads
             before, self._above = self._above, {}
             try:
                 for path in paths:
                     self._construct_path(split(path)[0])
+                # first what links and references of a unit lead to: hdmf would construct it with the unit, before its
+                # parent is known
                 units = [path for path in paths if path in self._waiting and self._file.unit_of(path) == path]
                 self._file.assemble(units)  # all at once
-                for path in paths:
+                for path in (*self._in_order(units), *paths):
                     self._construct_path(path)
             finally:  # hdmf takes the parent of a new container for modified, up to the root
                 for each in self._above.values():
@@ -422,6 +581,22 @@ class LazyContainers:
         for prefix in accumulate(path.split("/"), join):
             if prefix in self._waiting and prefix not in self._in_construction:
                 self._construct_member(prefix)
+
+    def _in_order(self, units: Sequence[str]) -> list[str]:
+        """Return ``units`` and all that they need, each after what it needs."""
+        needed = self._file.needed
+        ordered: list[str] = []
+        seen: set[str] = set()
+        stack = [(unit, False) for unit in reversed(units)]
+        while stack:
+            unit, is_left = stack.pop()
+            if is_left:
+                ordered.append(unit)
+            elif unit not in seen:
+                seen.add(unit)
+                stack.append((unit, True))
+                stack.extend((other, False) for other in reversed(needed.get(unit, [])))
+        return ordered
 
     def _construct_member(self, path: str) -> None:
         """Make the container of a member of an open group."""
@@ -487,19 +662,22 @@ class LazyContainers:
         described = {each["name"]: each for each in get_docval(cls.__init__)}
         arguments: dict[str, Any] = {}
         later: dict[str, list[_Member]] = {}
+        at_once: list[str] = []
         for name, value in given.items():
             members = _members(value)
             if members is not None and self._can_wait(cls, described[name], members, is_one=not _is_list(value)):
                 later[name] = members
             else:
                 has_builders = any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in _listed(value))
-                arguments[name] = self._containers_in(value) if has_builders else value
+                arguments[name] = self._containers_in(value, at_once) if has_builders else value
         container = internals.new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
         internals.set_parents(container, parent)
         if later:
             self._defer(container, later, arguments)
         container.set_modified(False)  # hdmf takes a new container for a changed one, and would write it
+        needed = (other for unit in at_once for other in self._file.needed.get(unit, ()))
+        self.construct([other for other in needed if other in self._waiting])
         return container
 
     def _matched_builder(self, path: str, spec: GroupSpec | None) -> Any:
@@ -574,10 +752,10 @@ class LazyContainers:
             and issubclass(self._manager.get_cls(small), described["type"])
         )
 
-    def _containers_in(self, value: Any) -> Any:
-        """Return the value of an argument with containers for its builders."""
+    def _containers_in(self, value: Any, at_once: list[str]) -> Any:
+        """Return the value of an argument with containers for its builders; ``at_once`` receives their paths."""
         if not _is_list(value):
-            return self._containers_in([value])[0]
+            return self._containers_in([value], at_once)[0]
         containers = []
         for item in value:
             members = _members(item)
@@ -585,6 +763,7 @@ class LazyContainers:
                 containers.append(self._manager.construct(item))
                 continue
             self._file.assemble([member.path for member in members if self._file.unit_of(member.path) is not None])
+            at_once += [member.path for member in members]
             for member in members:
                 builder = self._file.builder_at(member.path)
                 if builder.matched_spec is None and not member.is_link:
@@ -615,10 +794,6 @@ class LazyContainers:
             children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
         construct = partial(self.construct_children, container, list(children))
         internals.set_children(container, LazyList(container.children, construct))
-        # what the members that are there lead to: hdmf has made it without its parent
-        known = [path for path in children if path in self._file.builders and path in self._waiting]
-        made = partial(internals.container_made_of, self._manager)
-        self.construct([path for path in known if made(self._file.builders[path]) is not None])
 
 
 _ORDER = {name: position for position, name in enumerate((
