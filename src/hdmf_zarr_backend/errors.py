@@ -36,6 +36,7 @@ Grouped by what a handler would do:
     ├── ResourceError               too many files are open; close some, or raise the limit
     │   └── OutOfMemoryError        (also MemoryError) free memory, or read less at a time
     └── UnsupportedFileError        a kind of file that cannot be read, e.g. NWB 1.x
+        └── MissingCodecError       (also MetadataError) install the codec, or register it
 
 An error reads ``FILE: problem (node). Remedy.``; these parts are also attributes. `at` gives errors their place.
 """
