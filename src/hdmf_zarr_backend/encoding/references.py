@@ -368,14 +368,15 @@ class LinkedFile:
         for path, node in self.hierarchy.walk():
             for name, value in node.attributes.items():
                 reference = as_dict(as_dict(value).get("value"))
-                source, target = reference.get("source"), reference.get("path")
+                source, column = reference.get("source"), reference.get("path")
                 if not isinstance(source, str):
                     continue
                 # 0.10: references in attributes also have the id of the root; without it, a name may be of another file
                 has_id = self.root_id is not None and reference.get("source_object_id") == self.root_id
                 # 0.1: an absolute path, without any id; the index of a column is in the file of its column
-                is_index = name == "target" and isinstance(target, str) and split(relative(target))[0] == split(path)[0]
-                if (has_id and "/" not in source) or (is_index and relative(str(target)) in self.hierarchy):
+                column = relative(column) if name == "target" and isinstance(column, str) else ""
+                is_index = bool(column) and split(column)[0] == split(path)[0] and column in self.hierarchy
+                if is_index or (has_id and "/" not in source):
                     sources.add(source)
         return frozenset(sources)
 

@@ -59,7 +59,7 @@ class Item:
     node: Node | None = None
     cells: Sequence[str] = ()
     target: str = ""  # of a link or reference
-    text: str = ""  # the value of an attribute; of a group, what stands for its members, which are not shown
+    text: str = ""  # the value of an attribute; what a group shows in place of its members
     attributes: Sequence[Item] = ()
     members: list[Item] = field(default_factory=list)  # members and links of a group, in natural order
     sum: Sum = field(default_factory=Sum)  # counts of the subtree, including the item itself
